@@ -1,0 +1,1 @@
+"""Performance models of speculative sampling."""

@@ -1,0 +1,74 @@
+"""The exceptions of the toolkit.
+
+    SpsError                 anything the toolkit raises on purpose; ``exit_code`` is what ``sps`` exits with
+    ├── ConfigError          mistakes in files or options: every problem at once, exit 2
+    ├── RefusedError         a well-formed question that the toolkit will not guess an answer to, exit 3
+    └── MeasurementError     a device, a child process or a record that did not behave, exit 4
+
+Results that are merely bad news (``does_not_fit``, ``outside_calibration``) are a *status* in the record, not
+an exception. All exceptions take positional arguments only: SimPy rebuilds the exception of a failing process
+from ``.args``, and so does pickling between worker processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake in one file.
+
+    ``line`` and ``column`` count from 1; line 0 means the file as a whole. ``found`` quotes the file and is
+    empty where nothing was found.
+    """
+
+    file: str
+    line: int
+    column: int
+    path: str
+    found: str
+    accepts: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        head = f"{where}  {self.path}".rstrip()
+        lines = [head]
+        if self.found:
+            lines.append(f"    found    {self.found}")
+        lines.append(f"    accepts  {self.accepts}")
+        return "\n".join(lines)
+
+
+class SpsError(Exception):
+    """Base of everything raised on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(SpsError):
+    """One or more mistakes in scenario, profile or model files, or in ``--set`` options."""
+
+    exit_code = 2
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        count = len(self.problems)
+        files = len({problem.file for problem in self.problems})
+        tail = f"{count} problem{'s' * (count != 1)} in {files} file{'s' * (files != 1)}. Nothing was run."
+        return "\n".join([*(str(problem) for problem in self.problems), tail])
+
+
+class RefusedError(SpsError):
+    """The question is well formed, but an answer would be a guess."""
+
+    exit_code = 3
+
+
+class MeasurementError(SpsError):
+    """A measurement could not be made, or its result cannot be trusted."""
+
+    exit_code = 4

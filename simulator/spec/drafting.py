@@ -1,0 +1,27 @@
+"""What proposes tokens: nothing, or a model of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from simulator.spec.fields import Strict
+from simulator.spec.model import ModelSpec
+
+
+class NoDraft(Strict):
+    """Plain decoding."""
+
+    kind: Literal["none"]
+
+
+class ModelDraft(Strict):
+    """A draft transformer of its own that proposes token by token."""
+
+    kind: Literal["model"]
+    model: ModelSpec
+    """The draft: a name from scenarios/models, a file, or the shape itself."""
+
+
+DraftSpec = Annotated[NoDraft | ModelDraft, Field(discriminator="kind")]

@@ -1,0 +1,83 @@
+"""The base of every schema class, and field types that read quantities with units.
+
+A field is called ``hbm_bandwidth_bytes_per_s`` in code (SI, plain float) and ``hbm_bandwidth`` in YAML (text with
+a unit); the YAML name is its alias. Dumping gives text again, exactly, so a resolved scenario can be read back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from simulator.units import EXAMPLES, UnitProblem, format_quantity, parse_quantity
+
+
+_UNIT_ENDING = re.compile(r"_(?:bytes_per_s|flop_per_s|bytes|flop|usd|s)$")
+
+
+def yaml_name(field: str) -> str:
+    """``step_overhead_s`` in code is ``step_overhead`` in YAML, where the unit stands in the value."""
+    return _UNIT_ENDING.sub("", field)
+
+
+class Strict(BaseModel):
+    """Frozen, no unknown keys, no silent conversion, no NaN."""
+
+    model_config = ConfigDict(
+        alias_generator=yaml_name,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        validate_by_alias=True,
+        validate_by_name=False,
+        serialize_by_alias=True,
+    )
+
+
+def _quantity(unit: str, *, ge: float | None = None, gt: float | None = None, le: float) -> Any:
+    def read(value: object) -> float:
+        try:
+            return parse_quantity(value, unit)
+        except UnitProblem as problem:
+            raise PydanticCustomError("quantity", "{accepts}", {"accepts": str(problem)}) from None
+
+    def write(value: float) -> str:
+        return format_quantity(value, unit)
+
+    return Annotated[
+        float,
+        BeforeValidator(read),
+        Field(ge=ge, gt=gt, le=le),
+        PlainSerializer(write, return_type=str),
+        WithJsonSchema({"type": "string", "description": f"in {unit}", "examples": [EXAMPLES[unit]]}),
+    ]
+
+
+# What each accepts is said by the unit and the bound; no physical quantity here may be infinite.
+Seconds = _quantity("s", ge=0, le=1e9)
+PositiveSeconds = _quantity("s", gt=0, le=1e9)
+Bytes = _quantity("B", gt=0, le=1e21)
+BytesPerSecond = _quantity("B/s", gt=0, le=1e21)
+FlopPerSecond = _quantity("FLOP/s", gt=0, le=1e24)
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Efficiency = Annotated[float, Field(gt=0, le=1000)]
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,79}$")]
+Source = Annotated[str, Field(min_length=3, max_length=2000)]
+
+DType = Literal["float32", "bfloat16", "float16", "int8", "fp8", "int4"]
+DTYPE_BYTES: dict[str, float] = {
+    "float32": 4.0,
+    "bfloat16": 2.0,
+    "float16": 2.0,
+    "int8": 1.0,
+    "fp8": 1.0,
+    "int4": 0.5,
+}

@@ -1,0 +1,325 @@
+"""A hardware profile: what the datasheet says, and, apart from it, what somebody measured.
+
+`peaks` and `topology` are facts with a source each. `calibrations` is a named set: a device, a publication, an
+engine and version. A scenario names the one it uses; nothing measured is ever mixed into the peaks.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from simulator.spec.fields import (
+    Bytes,
+    BytesPerSecond,
+    DType,
+    Efficiency,
+    FlopPerSecond,
+    Name,
+    PositiveSeconds,
+    Seconds,
+    Source,
+    Strict,
+)
+
+
+class SourcedBandwidth(Strict):
+    """A bandwidth and where it is printed."""
+
+    value_bytes_per_s: BytesPerSecond
+    """The figure, e.g. 1200 GB/s."""
+    source: Source
+    """Where it is printed."""
+
+
+class SourcedBytes(Strict):
+    """A size and where it is printed."""
+
+    value_bytes: Bytes
+    """The figure, e.g. 32 GiB."""
+    source: Source
+    """Where it is printed."""
+
+
+class SourcedFlopPerSecond(Strict):
+    """A rate of arithmetic and where it is printed."""
+
+    value_flop_per_s: FlopPerSecond
+    """The figure, dense, e.g. 275 TFLOP/s."""
+    needs_cpu_flag: Name | None = None
+    """The processor flag without which this rate is not reached, such as amx_bf16."""
+    source: Source
+    """Where it is printed."""
+
+
+class Peaks(Strict):
+    """Datasheet figures of one chip."""
+
+    hbm_bandwidth: SourcedBandwidth
+    """Peak read rate of the memory that holds the weights."""
+    hbm_capacity: SourcedBytes
+    """Size of that memory."""
+    hbm_usable: SourcedBytes | None = None
+    """What of it a program may use, where that is known to be less."""
+    on_chip_memory: SourcedBytes | None = None
+    """Memory on the chip that holds prefetched weights."""
+    matmul: dict[DType, SourcedFlopPerSecond]
+    """Peak dense matrix-multiply rate by type of the operands."""
+
+
+class TorusTopology(Strict):
+    """Chips on a grid whose axes may close to rings."""
+
+    kind: Literal["torus"]
+    axes: Annotated[int, Field(ge=1, le=3)]
+    """Dimensions of the grid."""
+    link_bandwidth: SourcedBandwidth
+    """One link, one way."""
+    wrap_multiple: Annotated[int, Field(ge=2, le=1024)] | None = None
+    """An axis closes to a ring when its length is a multiple of this; never, where absent."""
+    wrap_source: Source | None = None
+    """Where the rule of wrapping is printed."""
+
+    def wraps(self, lengths: tuple[int, ...]) -> tuple[bool, ...]:
+        """Whether each axis of a slice closes to a ring."""
+        return tuple(self.wrap_multiple is not None and n % self.wrap_multiple == 0 for n in lengths)
+
+
+class SwitchTopology(Strict):
+    """Every chip reaches every other through a switch."""
+
+    kind: Literal["switch"]
+    link_bandwidth: SourcedBandwidth
+    """One chip to the switch, one way, all its links together."""
+
+
+class SharedMemoryTopology(Strict):
+    """Devices of one host that share its memory bus and cores (virtual CPU devices)."""
+
+    kind: Literal["shared_memory"]
+
+
+Topology = Annotated[TorusTopology | SwitchTopology | SharedMemoryTopology, Field(discriminator="kind")]
+
+Rows = Annotated[int, Field(ge=1, le=10_000_000)]
+
+
+def _increasing(points: tuple[tuple[float, float], ...], what: str) -> None:
+    keys = [key for key, _ in points]
+    if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)):
+        raise PydanticCustomError("problem", "{accepts}", {"accepts": f"{what} in rising order, each once"})
+
+
+class EfficiencyPoint(Strict):
+    """One point of a curve of efficiency over size."""
+
+    footprint_bytes: Bytes
+    """Bytes that one chip streams again and again: the weights of the step's model (and of the other model's)."""
+    efficiency: Efficiency
+    """Achieved over peak bandwidth. May exceed 1 where a cache holds the footprint."""
+
+
+class RowPoint(Strict):
+    """One point of the table T(n): how a weight-streaming matmul's time grows with the rows it multiplies."""
+
+    rows: Rows
+    """B x T."""
+    factor: Efficiency
+    """Time over the time at one row."""
+
+
+class AllReducePoint(Strict):
+    """A measured all-reduce."""
+
+    payload_bytes: Bytes
+    """Bytes that each chip contributes."""
+    time_s: PositiveSeconds
+    """Time of one all-reduce."""
+
+
+class AllReduceCost(Strict):
+    """An all-reduce by formula (`ring`, `torus`) or by measured table."""
+
+    algorithm: Literal["ring", "torus", "one_shot", "table"]
+    """`ring` over all chips; `torus`, one ring an axis; `one_shot`, everyone to everyone; or a measured `table`."""
+    base_s: Seconds = 0.0
+    """Fixed time of one all-reduce (ring, torus, one_shot)."""
+    hop_latency_s: Seconds = 0.0
+    """Time of one dependent hop (ring, torus, one_shot)."""
+    link_efficiency: Efficiency = 1.0
+    """Achieved over datasheet link bandwidth (ring, torus, one_shot)."""
+    table: tuple[AllReducePoint, ...] = ()
+    """Payload and time, rising (table)."""
+
+    @model_validator(mode="after")
+    def _table_or_formula(self) -> Self:
+        if (self.algorithm == "table") != bool(self.table):
+            accepts = "a table with the algorithm 'table', and none with the others"
+            raise PydanticCustomError("problem", "{accepts}", {"accepts": accepts})
+        _increasing(tuple((p.payload_bytes, p.time_s) for p in self.table), "payloads")
+        return self
+
+
+class SamplingCost(Strict):
+    """Time to turn logits into tokens and acceptances."""
+
+    base_s: Seconds = 0.0
+    """Fixed time of one call."""
+    per_logit_s: Seconds = 0.0
+    """Time a logit (B x T x V of them)."""
+
+
+class CostParameters(Strict):
+    """What a calibration says of steps on a given number of chips."""
+
+    chips: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """The number of chips these hold for; any, where absent."""
+    hbm_efficiency: tuple[EfficiencyPoint, ...] | Efficiency
+    """Achieved over peak bandwidth of weight streaming: one number, or a curve over the footprint of a chip."""
+    kv_efficiency: Efficiency | None = None
+    """The same for reading cached keys and values; that of the weights where absent."""
+    matmul_efficiency: Efficiency
+    """Achieved over peak matrix-multiply rate."""
+    row_factor: tuple[RowPoint, ...] = ()
+    """T(n), where measured: overrides the roofline's flat start."""
+    step_overhead_s: Seconds
+    """Fixed time of one step."""
+    layer_overhead_s: Seconds
+    """Fixed time of one layer, collectives apart."""
+    all_reduce: AllReduceCost | None = None
+    """Time of an all-reduce; needed wherever a step runs on more than one chip."""
+    sampling: SamplingCost
+    """Time to sample."""
+    round_overhead_s: Seconds
+    """Fixed time of one round beside its steps."""
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        if isinstance(self.hbm_efficiency, tuple):
+            _increasing(tuple((p.footprint_bytes, p.efficiency) for p in self.hbm_efficiency), "footprints")
+        _increasing(tuple((float(p.rows), p.factor) for p in self.row_factor), "rows")
+        return self
+
+
+class FittedValue(Strict):
+    """One value that a calibration was fitted to."""
+
+    quantity: Source
+    """What it is, e.g. plain step of Chinchilla 70B on 16 chips."""
+    value_s: PositiveSeconds
+    """The published or measured value."""
+    source: Source
+    """Where it stands."""
+
+
+class Range(Strict):
+    """A closed interval."""
+
+    low: float
+    """Smallest value seen in the fit."""
+    high: float
+    """Largest value seen in the fit."""
+
+
+class Calibration(Strict):
+    """Parameters that somebody measured or fitted, and how far to trust them."""
+
+    description: Source
+    """What was fitted, and how, in a sentence or two."""
+    source: Source
+    """A publication, a device and software version, or the records of a probe."""
+    date: Annotated[datetime.date, Field(strict=False)] | None = None
+    """The day it was made."""
+    free_parameters: Annotated[int, Field(ge=0, le=1000)]
+    """How many numbers were free in the fit."""
+    free_parameter_names: tuple[Source, ...] = ()
+    """Which they were."""
+    fitted_values: Annotated[int, Field(ge=0, le=100_000)]
+    """How many values they were fitted to."""
+    fitted_on: tuple[FittedValue, ...] = ()
+    """Those values, where they are few."""
+    assumptions: tuple[Source, ...] = ()
+    """What was assumed rather than fitted."""
+    residual: Annotated[float, Field(ge=0, le=100)] | None = None
+    """Root mean square of the relative error on the fitted values."""
+    records: tuple[Source, ...] = ()
+    """Ids of the probe records behind it."""
+    validity: dict[Literal["weight_bytes_per_chip", "rows", "layers", "payload_bytes", "chips"], Range] = {}
+    """Where the fit holds, by axis."""
+    cache_read: Literal["used", "allocated"] = "used"
+    """Whether attention reads the positions in use, or the whole of a static cache."""
+    parameters: Annotated[tuple[CostParameters, ...], Field(min_length=1)]
+    """One set that holds for any number of chips, or one for each number that was measured."""
+
+    @model_validator(mode="after")
+    def _one_set_per_chip_count(self) -> Self:
+        chips = [p.chips for p in self.parameters]
+        if len(set(chips)) != len(chips) or (None in chips and len(chips) > 1):
+            accepts = "one set for any number of chips, or sets with 'chips' of their own, each once"
+            raise PydanticCustomError("problem", "{accepts}", {"accepts": accepts})
+        return self
+
+    def for_chips(self, chips: int) -> CostParameters | None:
+        """The set that holds for ``chips``, or None."""
+        return next((p for p in self.parameters if p.chips in (None, chips)), None)
+
+
+class HardwareProfile(Strict):
+    """One kind of chip and how many of them talk to each other."""
+
+    name: Name
+    """The chip."""
+    description: Source
+    """What it is."""
+    peaks: Peaks
+    """Datasheet figures, each with its source."""
+    topology: Topology
+    """How chips are connected."""
+    calibrations: dict[Name, Calibration] = {}
+    """Named sets of measured parameters."""
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether all chips read through one memory bus, so that each has 1/X of its bandwidth."""
+        return self.topology.kind == "shared_memory"
+
+    def usable_bytes(self) -> float:
+        """Memory of one chip that a program may use."""
+        known = self.peaks.hbm_usable or self.peaks.hbm_capacity
+        return float(known.value_bytes)
+
+
+def datasheet_calibration() -> Calibration:
+    """The roofline with every efficiency at 1 and every overhead at 0: a floor, not a prediction."""
+    data: dict[str, Any] = {
+        "description": "Datasheet peaks with no overhead at all: a lower bound on time, not a prediction.",
+        "source": "the profile's peaks",
+        "free_parameters": 0,
+        "fitted_values": 0,
+        "parameters": (
+            {
+                "hbm_efficiency": 1.0,
+                "matmul_efficiency": 1.0,
+                "step_overhead": "0 s",
+                "layer_overhead": "0 s",
+                "all_reduce": {"algorithm": "ring"},
+                "sampling": {},
+                "round_overhead": "0 s",
+            },
+        ),
+    }
+    return Calibration.model_validate(data)
+
+
+def parse_slice(text: str) -> tuple[int, ...]:
+    """``'2x2x4'`` -> ``(2, 2, 4)``."""
+    return tuple(int(part) for part in text.split("x"))
+
+
+def slice_chips(text: str) -> int:
+    """``'2x2x4'`` -> 16."""
+    return math.prod(parse_slice(text))

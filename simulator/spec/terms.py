@@ -1,0 +1,66 @@
+"""The names of components, mechanisms and metrics: spelt here and nowhere else.
+
+A jitted step cannot be cut open, so time is kept on two levels. *Components* are measured and predicted alike;
+*mechanisms* explain a predicted component and sum to it.
+"""
+
+from __future__ import annotations
+
+COMPONENTS = (
+    "prefill",
+    "plain_step",
+    "draft_first_step",  # two tokens, and cold after the target ran
+    "draft_step",
+    "verify_step",
+    "sampling",
+    "round_overhead",
+    "round",
+)
+"""Parts of a run whose time is both predicted and measured. `round` is the sum of its parts."""
+
+MECHANISMS = (
+    "weights",
+    "kv",
+    "compute",
+    "collective_latency",
+    "collective_bandwidth",
+    "head_and_sampling",
+    "overhead",
+)
+"""What the time of a predicted component is spent on; the roof that binds an op gets its time."""
+
+TIME_METRICS = (
+    "plain_step_s",
+    "draft_first_step_s",
+    "draft_step_s",
+    "verify_step_s",
+    "sampling_s",
+    "round_overhead_s",
+    "round_s",
+    "tpot_s",
+    "prefill_s",
+    "bandwidth_floor_s",
+    "nominal_floor_s",
+)
+"""Metrics in seconds; each may carry `<name>_low` and `<name>_high`, its 90 % interval."""
+
+PLAIN_METRICS = (
+    "round_cost",
+    "acceptance_length",
+    "speedup",
+    "tokens_per_s",
+    "memory_per_chip_bytes",
+    "break_even_acceptance",
+    "rounds",
+)
+"""Metrics that are ratios, rates and amounts."""
+
+DISTRIBUTION_METRICS = ("time_to_tokens_s", "emission_gap_s", "emission_tokens")
+"""Metrics that are distributions: a mapping with `n`, `mean`, `p50`, `p90`, `p99`."""
+
+
+def metric_names() -> frozenset[str]:
+    """Every name that a record's `metrics` may use."""
+    times = {f"{name}{end}" for name in (*TIME_METRICS, "ttft_s") for end in ("", "_low", "_high")}
+    ratios = {f"{name}{end}" for name in PLAIN_METRICS for end in ("", "_low", "_high")}
+    return frozenset(times | ratios | set(DISTRIBUTION_METRICS))
