@@ -193,7 +193,9 @@ class CostParameters(Strict):
     all_reduce: AllReduceCost | None = None
     """Time of an all-reduce; needed wherever a step runs on more than one chip."""
     sampling: SamplingCost
-    """Time to sample."""
+    """Time to draw one token a row from logits."""
+    verification: SamplingCost | None = None
+    """Time to accept or reject and to draw from the residual; that of sampling the same rows where absent."""
     round_overhead_s: Seconds
     """Fixed time of one round beside its steps."""
 

@@ -1,0 +1,76 @@
+"""Counts x calibration -> seconds, and which roof binds (Williams, Waterman, Patterson 2009).
+
+``time = max(bytes / (peak_bandwidth * efficiency), flop / (peak_flop_per_s * efficiency))``. Where a table T(n) was
+measured, it replaces the flat start of the roofline for weight-streaming matmuls: real kernels change between one and
+two rows and at tile edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.cost.operations import Array, Number, Operation
+from simulator.spec.hardware import CostParameters, HardwareProfile
+
+
+@dataclass(frozen=True)
+class OperationTime:
+    """Seconds of one operation by the roof that binds it; the other roof's slack is not charged."""
+
+    memory_s: Array
+    compute_s: Array
+
+    @property
+    def seconds(self) -> Array:
+        """The sum of both."""
+        return self.memory_s + self.compute_s
+
+
+def bandwidth(profile: HardwareProfile, parameters: CostParameters, footprint_bytes: Number, chips: Number) -> Array:
+    """Achieved bytes/s of one chip that streams ``footprint_bytes`` again and again.
+
+    Interpolated in the logarithm of the footprint, held constant beyond the ends of the curve. Devices of one host
+    share its memory bus.
+    """
+    peak = profile.peaks.hbm_bandwidth.value_bytes_per_s
+    share = np.asarray(chips, dtype=np.float64) if profile.shares_memory else 1.0
+    curve = parameters.hbm_efficiency
+    if not isinstance(curve, tuple):
+        return np.asarray(peak * curve / share + 0.0 * np.asarray(footprint_bytes))
+    sizes = np.log([point.footprint_bytes for point in curve])
+    values = [point.efficiency for point in curve]
+    footprint = np.maximum(np.asarray(footprint_bytes, dtype=np.float64), 1.0)
+    return np.asarray(peak * np.interp(np.log(footprint), sizes, values) / share)
+
+
+def row_factor(parameters: CostParameters, rows: Number) -> Array:
+    """T(n), time over the time at one row; 1 where no table was measured. Linear in the rows beyond its end."""
+    table = parameters.row_factor
+    if not table:
+        return np.ones_like(np.asarray(rows, dtype=np.float64))
+    at = [float(point.rows) for point in table]
+    count = np.asarray(rows, dtype=np.float64)
+    beyond = np.maximum(count / at[-1], 1.0)
+    return np.asarray(np.interp(count, at, [point.factor for point in table]) * beyond)
+
+
+def matmul_time(
+    operation: Operation, bytes_per_s: Array, flop_per_s: Number, parameters: CostParameters, rows: Number
+) -> OperationTime:
+    """A weight-streaming matmul."""
+    memory = operation.streamed_bytes / bytes_per_s
+    if parameters.row_factor:
+        return OperationTime(memory, memory * (row_factor(parameters, rows) - 1))
+    return _roof(memory, operation.flop / flop_per_s)
+
+
+def attention_time(operation: Operation, bytes_per_s: Array, flop_per_s: Number) -> OperationTime:
+    """Attention over cached keys and values."""
+    return _roof(operation.streamed_bytes / bytes_per_s, operation.flop / flop_per_s)
+
+
+def _roof(memory: Array, compute: Array) -> OperationTime:
+    bound = memory >= compute
+    return OperationTime(np.where(bound, memory, 0.0), np.where(bound, 0.0, compute))

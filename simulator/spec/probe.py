@@ -1,0 +1,88 @@
+"""ProbeRecord: one micro-benchmark of a machine, from which a calibration is fitted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from simulator.spec.fields import Strict
+from simulator.spec.model import ModelSpec
+
+ProbeKind = Literal[
+    "decode_step",  # one forward pass of T = 1 and a token drawn from its logits
+    "forward",  # one forward pass of T tokens, no token drawn
+    "first_draft_step",  # one forward pass of T = 2 of `model`, right after one of `partner`
+    "verification",  # accept or reject T - 1 tokens and draw one, from logits that are there
+    "round",  # one whole round: `model` drafts T - 1 tokens for `partner`
+    "all_reduce",  # one all-reduce of `payload` bytes on every chip
+]
+
+
+class HostDescription(Strict):
+    """What machine and software made a record."""
+
+    platform: str
+    """cpu, gpu or tpu."""
+    device: str
+    """What the platform calls the device."""
+    processor: str = ""
+    """The processor's name."""
+    cores: Annotated[int, Field(ge=1)]
+    """Cores that the process may use."""
+    cpu_flags: tuple[str, ...] = ()
+    """Those of the processor's flags that matter here."""
+    memory_bytes: Annotated[int, Field(ge=0)] = 0
+    """Memory of the host, or of one device."""
+    versions: dict[str, str] = {}
+    """Versions of Python and of the libraries."""
+
+
+class Timing(Strict):
+    """A measured time: median and the 5th and 95th percentile of its windows."""
+
+    median: float
+    """Seconds."""
+    low: float
+    """Seconds, 5th percentile."""
+    high: float
+    """Seconds, 95th percentile."""
+    windows: Annotated[int, Field(ge=1)]
+    """Windows kept."""
+    dropped: Annotated[int, Field(ge=0)] = 0
+    """Windows dropped because other processes were busy."""
+
+
+class ProbeRecord(Strict):
+    """One measured time and the shapes it belongs to."""
+
+    schema_version: Literal[1] = 1
+    kind: ProbeKind
+    chips: Annotated[int, Field(ge=1)]
+    """X, devices."""
+    batch: Annotated[int, Field(ge=1)] = 1
+    """B, sequences."""
+    tokens: Annotated[int, Field(ge=1)] = 1
+    """T, tokens of the pass."""
+    positions: Annotated[int, Field(ge=0)] = 0
+    """S, positions that attention reads: the allocated length of the cache."""
+    payload_bytes: Annotated[float, Field(ge=0)] = 0.0
+    """Bytes on every chip (all_reduce)."""
+    model: ModelSpec | None = None
+    """The model that runs."""
+    partner: ModelSpec | None = None
+    """The model that ran before it, or the target of the round."""
+    time: Timing
+    host: HostDescription
+
+    @property
+    def id(self) -> str:
+        """First 12 hex digits of the SHA-256 of the record."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return self.model_dump(mode="json", exclude_defaults=True) | {"schema_version": 1}
