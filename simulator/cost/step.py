@@ -77,8 +77,7 @@ def step_cost(
     layer_ops, head_op = operations(shape, step), head(shape, step)
     for op in layer_ops:
         if op.name == "attention":
-            kv_per_s = per_s if parameters.kv_efficiency is None else _kv_bandwidth(machine, step)
-            time, roof = attention_time(op, kv_per_s, machine.flop_per_s), "kv"
+            time, roof = attention_time(op, kv_bandwidth(machine, step, per_s), machine.flop_per_s), "kv"
         else:
             time, roof = matmul_time(op, per_s, machine.flop_per_s, parameters, rows), "weights"
         spent[roof] = spent[roof] + time.memory_s
@@ -110,10 +109,13 @@ def sampling_time(cost: SamplingCost, shape: Shape, rows: Number) -> Array:
     return np.where(drawn > 0, cost.base_s + cost.per_logit_s * drawn * shape.vocabulary, 0.0)
 
 
-def _kv_bandwidth(machine: Machine, step: Pass) -> Array:
+def kv_bandwidth(machine: Machine, step: Pass, weights_per_s: Array) -> Array:
+    """Achieved bytes/s of one chip that reads cached keys and values; that of the weights where none was measured."""
+    if machine.parameters.kv_efficiency is None:
+        return weights_per_s
     share = step.chips if machine.profile.shares_memory else 1
     peak = machine.profile.peaks.hbm_bandwidth.value_bytes_per_s
-    return np.asarray(peak * (machine.parameters.kv_efficiency or 1.0) / share, dtype=np.float64)
+    return np.asarray(peak * machine.parameters.kv_efficiency / share, dtype=np.float64)
 
 
 def _add_collectives(spent: dict[str, Array], shape: Shape, step: Pass, machine: Machine) -> None:
