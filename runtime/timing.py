@@ -18,8 +18,8 @@ import numpy as np
 
 from simulator.spec.probe import Timing
 
-Run = Callable[[int], None]
-"""Runs a program's body n times and returns when the device has finished."""
+Run = Callable[[int], int]
+"""Does about n units of work, waits for the device, and returns how many units were done."""
 
 FOREIGN_LIMIT = 0.06
 """Share of the machine that other processes may use in a window that is kept."""
@@ -68,8 +68,8 @@ def interleaved(
 ) -> Session:
     """Time every program in ``visits`` quiet windows of about ``window_s`` seconds, round-robin.
 
-    Every program is run twice before, which compiles it and shows how many repetitions fill a window. Up to twice as
-    many windows are tried where windows are dropped.
+    Every program is run twice before, which warms it up and shows how many units fill a window. Up to twice as many
+    windows are tried where windows are dropped.
     """
     if not programs:
         return Session({}, 0.0, 0.0)
@@ -100,8 +100,8 @@ def interleaved(
 def _repetitions(run: Run, window_s: float) -> int:
     run(1)
     started = time.perf_counter()
-    run(2)
-    once = max((time.perf_counter() - started) / 2, 1e-7)
+    done = run(2)
+    once = max((time.perf_counter() - started) / done, 1e-7)
     return max(2, min(100_000, round(window_s / once)))
 
 
@@ -109,10 +109,10 @@ def _window(run: Run, repetitions: int) -> tuple[float, float]:
     """Seconds per repetition, and the share of the machine that others used meanwhile."""
     busy, own = machine_busy_s(), time.process_time()
     started = time.perf_counter()
-    run(repetitions)
+    done = run(repetitions)
     wall = time.perf_counter() - started
     busy_after = machine_busy_s()
     if busy is None or busy_after is None:
-        return wall / repetitions, 0.0
+        return wall / done, 0.0
     foreign = (busy_after - busy) - (time.process_time() - own)
-    return wall / repetitions, max(0.0, foreign) / (wall * (os.cpu_count() or 1))
+    return wall / done, max(0.0, foreign) / (wall * (os.cpu_count() or 1))

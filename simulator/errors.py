@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_SHOWN = 100
+
 
 @dataclass(frozen=True)
 class Problem:
     """One mistake in one file.
 
-    ``line`` and ``column`` count from 1; line 0 means the file as a whole. ``found`` quotes the file and is
-    empty where nothing was found.
+    ``line`` and ``column`` count from 1; line 0 means the file as a whole. Instead of a file, ``file`` may quote an
+    option (``--set ...``), or be empty. ``found`` quotes the file and is empty where nothing was found.
     """
 
     file: str
@@ -32,12 +34,17 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        head = f"{where}  {self.path}".rstrip()
-        lines = [head]
+        lines = ["  ".join(_plain(part) for part in (where, self.path) if part)]
         if self.found:
-            lines.append(f"    found    {self.found}")
-        lines.append(f"    accepts  {self.accepts}")
+            lines.append(f"    found    {_plain(self.found)}")
+        lines.append(f"    accepts  {_plain(self.accepts)}")
         return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """``text`` on one line, not endless, and with nothing in it that steers a terminal."""
+    text = text if len(text) <= 500 else f"{text[:497]}..."
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 class SpsError(Exception):
@@ -56,10 +63,16 @@ class ConfigError(SpsError):
         self.problems = problems
 
     def __str__(self) -> str:
-        count = len(self.problems)
-        files = len({problem.file for problem in self.problems})
-        tail = f"{count} problem{'s' * (count != 1)} in {files} file{'s' * (files != 1)}. Nothing was run."
-        return "\n".join([*(str(problem) for problem in self.problems), tail])
+        shown = [str(problem) for problem in self.problems[:MAX_SHOWN]]
+        if len(self.problems) > MAX_SHOWN:
+            shown.append(f"... and {len(self.problems) - MAX_SHOWN:,} more")
+        files = len({problem.file for problem in self.problems if not problem.file.startswith("-")} - {""})
+        where = f" in {_counted(files, 'file')}" if files else ""
+        return "\n".join([*shown, f"{_counted(len(self.problems), 'problem')}{where}. Nothing was run."])
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 class RefusedError(SpsError):

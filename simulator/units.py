@@ -1,16 +1,18 @@
 """Quantities with units: the one place that knows GB from GiB.
 
-Inside the program every quantity is a plain float in SI base units (seconds, bytes, FLOP). In YAML it is text,
-a number and a unit, because a bare ``1200`` has been read as GB/s, GiB/s and Gbit/s by three people. The unit
+Inside the program every quantity is a plain float in SI base units (seconds, bytes, FLOP). In YAML it is text, a
+number and a unit, because a bare ``1200`` has been read as GB/s, GiB/s and Gbit/s by three people. The unit
 registry is our own and small: pint's default one takes ``Gb`` for gilberts and a byte for eight dimensionless
-bits.
+bits. Conversion is exact (fractions), so ``1500 us`` and ``1.5 ms`` are the same float and the same scenario hash.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 import re
+from fractions import Fraction
 from typing import Any
 
 GB = 1e9
@@ -54,7 +56,10 @@ EXAMPLES = {
     "W": "170 W",
     "USD/h": "3.22 USD/h",
 }
-_QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*([A-Za-z]{1,12}(?:/[A-Za-z]{1,12}){0,2})\s*")
+_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?"
+QUANTITY_PATTERN = rf"^\s*({_NUMBER})\s*([A-Za-zµμ]{{1,12}}(?:/[A-Za-z]{{1,12}}){{0,2}})\s*$"
+_QUANTITY = re.compile(QUANTITY_PATTERN)
+_BITS = re.compile(r"([kMGT]i?)?(?:b|bits?)(?:ps|/s)?")
 
 
 class UnitProblem(ValueError):
@@ -66,7 +71,7 @@ def _registry() -> Any:
     # pint takes a third of a second to import: only those who read files pay for it.
     import pint
 
-    registry: Any = pint.UnitRegistry(None, case_sensitive=True)
+    registry: Any = pint.UnitRegistry(None, case_sensitive=True, non_int_type=Fraction)
     for name, (factor, symbol) in _PREFIXES.items():
         registry.define(f"{name}- = {factor} = {symbol}-")
     for line in _UNITS:
@@ -74,38 +79,58 @@ def _registry() -> Any:
     return registry
 
 
+def accepted_form(unit: str) -> str:
+    """What a quantity in ``unit`` looks like, for messages."""
+    return f"a quantity in {unit}, for example {EXAMPLES[unit]}"
+
+
 @functools.lru_cache(maxsize=4096)
-def _factor(text: str, unit: str) -> float:
+def _factor(text: str, unit: str) -> Fraction:
     """How many ``unit`` one ``text`` is; UnitProblem where they do not measure the same thing."""
     import pint
 
     registry = _registry()
-    accepted = f"a quantity in {unit}, for example {EXAMPLES[unit]}"
     try:
         given = registry.Unit(text)
-    except (pint.errors.UndefinedUnitError, pint.errors.DefinitionSyntaxError, ValueError, TypeError) as error:
-        raise UnitProblem(f"{accepted}; '{text}' is not a unit known here") from error
+    except (pint.errors.PintError, ValueError, TypeError) as error:
+        raise UnitProblem(f"{accepted_form(unit)}; {_unknown(text, unit)}") from error
     if given.dimensionality != registry.Unit(unit).dimensionality:
-        raise UnitProblem(f"{accepted}; '{text}' measures something else")
-    return float(registry.Quantity(1, given).to(unit).magnitude)
+        raise UnitProblem(f"{accepted_form(unit)}; '{text}' measures something else")
+    return Fraction(registry.Quantity(1, given).to(unit).magnitude)
+
+
+def _unknown(text: str, unit: str) -> str:
+    """Why ``text`` is no unit here, with the one that was probably meant."""
+    if unit.startswith("B") and _BITS.fullmatch(text):
+        return f"'{text}' counts bits, which are not a unit here: write bytes, one for 8 bits"
+    known = [f"{prefix}{unit}" for prefix in ("", *(symbol for _, symbol in _PREFIXES.values()))]
+    same = [name for name in known if name.lower() == text.lower()]
+    close = same or difflib.get_close_matches(text, known, n=1, cutoff=0.6)
+    return f"'{text}' is not a unit known here" + (f"; did you mean '{close[0]}'?" if close else "")
 
 
 def parse_quantity(text: object, unit: str) -> float:
-    """Read ``'1200 GB/s'`` as a float in ``unit`` (an SI base unit of :data:`EXAMPLES`).
+    """Read ``'1200 GB/s'`` as a float in ``unit`` (an SI base unit of :data:`EXAMPLES`), correctly rounded.
 
     Raises:
-        UnitProblem: a bare number, an unknown unit, a unit of another dimension, or a number that is not finite.
+        UnitProblem: a bare number, an unknown unit, a unit of another dimension, a number that is not finite.
     """
-    accepted = f"a quantity in {unit}, for example {EXAMPLES[unit]}"
-    if not isinstance(text, str):
-        raise UnitProblem(accepted)
-    match = _QUANTITY.fullmatch(text) if len(text) <= 64 else None
+    if not isinstance(text, str) or len(text) > 64:
+        raise UnitProblem(accepted_form(unit))
+    return _parse(text, unit)
+
+
+# A sweep reads the same profile at every point.
+@functools.lru_cache(maxsize=4096)
+def _parse(text: str, unit: str) -> float:
+    match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise UnitProblem(accepted)
-    value = float(match[1]) * _factor(match[2], unit)
-    if not math.isfinite(value):
-        raise UnitProblem(f"{accepted}; this number is too large")
-    return value
+        raise UnitProblem(accepted_form(unit))
+    factor = _factor(match[2].replace("µ", "u").replace("μ", "u"), unit)
+    try:
+        return float(Fraction(match[1]) * factor)
+    except OverflowError:
+        raise UnitProblem(f"{accepted_form(unit)}; this number is too large") from None
 
 
 def format_quantity(value: float, unit: str) -> str:
@@ -126,7 +151,8 @@ def human_bytes(count: float) -> str:
 def _human(value: float, scales: tuple[tuple[str, float], ...]) -> str:
     if not math.isfinite(value):
         return str(value)
+    value = float(f"{value:.3g}")  # before the unit is chosen, so that 0.9999 s is 1.00 s and not 1,000 ms
     unit, scale = next(((u, s) for u, s in scales if abs(value) >= s), scales[-1])
     scaled = value / scale
-    digits = max(0, 2 - int(math.floor(math.log10(abs(scaled))))) if scaled else 0
+    digits = max(0, 2 - math.floor(math.log10(abs(scaled)))) if scaled else 0
     return f"{scaled:,.{digits}f} {unit}"

@@ -55,7 +55,7 @@ class ForcedAcceptance(Strict):
     """A list of accepted counts, replayed round by round; every sequence starts at the first and wraps around."""
 
     kind: Literal["forced"]
-    accepted: Annotated[tuple[Annotated[int, Field(ge=0, le=64)], ...], Field(min_length=1, max_length=100_000)]
+    accepted: Annotated[tuple[Annotated[int, Field(ge=0, le=64)], ...], Field(min_length=1, max_length=50_000)]
     """Accepted draft tokens of the 1st, 2nd, ... round, each 0 to lookahead."""
 
     def conditional(self, lookahead: int) -> Floats:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simulator.spec.fields import Strict
+from simulator.spec.fields import OR_FILE, Says, Strict
 from simulator.spec.model import ModelSpec
 
 
@@ -20,8 +20,8 @@ class ModelDraft(Strict):
     """A draft transformer of its own that proposes token by token."""
 
     kind: Literal["model"]
-    model: ModelSpec
-    """The draft: a name from scenarios/models, a file, or the shape itself."""
+    model: Annotated[ModelSpec, Says(f"the name of a model, {OR_FILE}")]
+    """The draft."""
 
 
 DraftSpec = Annotated[NoDraft | ModelDraft, Field(discriminator="kind")]

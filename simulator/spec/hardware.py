@@ -6,16 +6,16 @@ engine and version. A scenario names the one it uses; nothing measured is ever m
 
 from __future__ import annotations
 
-import datetime
+import itertools
 import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from simulator.spec.fields import (
     Bytes,
     BytesPerSecond,
+    Date,
     DType,
     Efficiency,
     FlopPerSecond,
@@ -24,6 +24,7 @@ from simulator.spec.fields import (
     Seconds,
     Source,
     Strict,
+    mistake,
 )
 
 
@@ -67,8 +68,14 @@ class Peaks(Strict):
     """What of it a program may use, where that is known to be less."""
     on_chip_memory: SourcedBytes | None = None
     """Memory on the chip that holds prefetched weights."""
-    matmul: dict[DType, SourcedFlopPerSecond]
+    matmul: Annotated[dict[DType, SourcedFlopPerSecond], Field(min_length=1)]
     """Peak dense matrix-multiply rate by type of the operands."""
+
+    @model_validator(mode="after")
+    def _usable_fits(self) -> Self:
+        if self.hbm_usable is not None and self.hbm_usable.value_bytes > self.hbm_capacity.value_bytes:
+            raise mistake("at most the value of hbm_capacity", "hbm_usable.value")
+        return self
 
 
 class TorusTopology(Strict):
@@ -108,10 +115,10 @@ Topology = Annotated[TorusTopology | SwitchTopology | SharedMemoryTopology, Fiel
 Rows = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
-def _increasing(points: tuple[tuple[float, float], ...], what: str) -> None:
-    keys = [key for key, _ in points]
-    if any(later <= earlier for earlier, later in zip(keys, keys[1:], strict=False)):
-        raise PydanticCustomError("problem", "{accepts}", {"accepts": f"{what} in rising order, each once"})
+def _increasing(key: str, points: tuple[tuple[float, float], ...], what: str) -> None:
+    keys = [point for point, _ in points]
+    if any(later <= earlier for earlier, later in itertools.pairwise(keys)):
+        raise mistake(f"{what} in rising order, each once", key)
 
 
 class EfficiencyPoint(Strict):
@@ -158,9 +165,9 @@ class AllReduceCost(Strict):
     @model_validator(mode="after")
     def _table_or_formula(self) -> Self:
         if (self.algorithm == "table") != bool(self.table):
-            accepts = "a table with the algorithm 'table', and none with the others"
-            raise PydanticCustomError("problem", "{accepts}", {"accepts": accepts})
-        _increasing(tuple((p.payload_bytes, p.time_s) for p in self.table), "payloads")
+            key = "table" if self.table else "algorithm"
+            raise mistake("a table with the algorithm 'table', and none with the others", key)
+        _increasing("table", tuple((p.payload_bytes, p.time_s) for p in self.table), "payloads")
         return self
 
 
@@ -178,7 +185,7 @@ class CostParameters(Strict):
 
     chips: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """The number of chips these hold for; any, where absent."""
-    hbm_efficiency: tuple[EfficiencyPoint, ...] | Efficiency
+    hbm_efficiency: Annotated[tuple[EfficiencyPoint, ...], Field(min_length=1)] | Efficiency
     """Achieved over peak bandwidth of weight streaming: one number, or a curve over the footprint of a chip."""
     kv_efficiency: Efficiency | None = None
     """The same for reading cached keys and values; that of the weights where absent."""
@@ -202,8 +209,9 @@ class CostParameters(Strict):
     @model_validator(mode="after")
     def _rising(self) -> Self:
         if isinstance(self.hbm_efficiency, tuple):
-            _increasing(tuple((p.footprint_bytes, p.efficiency) for p in self.hbm_efficiency), "footprints")
-        _increasing(tuple((float(p.rows), p.factor) for p in self.row_factor), "rows")
+            curve = tuple((p.footprint_bytes, p.efficiency) for p in self.hbm_efficiency)
+            _increasing("hbm_efficiency", curve, "footprints")
+        _increasing("row_factor", tuple((float(p.rows), p.factor) for p in self.row_factor), "rows")
         return self
 
 
@@ -226,6 +234,12 @@ class Range(Strict):
     high: float
     """Largest value seen in the fit."""
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise mistake("a low that is not above high", "low")
+        return self
+
 
 class Calibration(Strict):
     """Parameters that somebody measured or fitted, and how far to trust them."""
@@ -234,7 +248,7 @@ class Calibration(Strict):
     """What was fitted, and how, in a sentence or two."""
     source: Source
     """A publication, a device and software version, or the records of a probe."""
-    date: Annotated[datetime.date, Field(strict=False)] | None = None
+    date: Date | None = None
     """The day it was made."""
     free_parameters: Annotated[int, Field(ge=0, le=1000)]
     """How many numbers were free in the fit."""
@@ -262,7 +276,7 @@ class Calibration(Strict):
         chips = [p.chips for p in self.parameters]
         if len(set(chips)) != len(chips) or (None in chips and len(chips) > 1):
             accepts = "one set for any number of chips, or sets with 'chips' of their own, each once"
-            raise PydanticCustomError("problem", "{accepts}", {"accepts": accepts})
+            raise mistake(accepts, "parameters")
         return self
 
     def for_chips(self, chips: int) -> CostParameters | None:

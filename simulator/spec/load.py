@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from simulator.errors import ConfigError, Problem
 from simulator.spec import library
+from simulator.spec.axes import MAX_POINTS, path_problem, read_settings, take_sweep
+from simulator.spec.base import lay_under
 from simulator.spec.physics import physics_problems
-from simulator.spec.problems import from_validation, in_file_order, models_in, nearest
+from simulator.spec.problems import MAX_MISTAKES, from_validation, in_file_order
 from simulator.spec.scenario import Scenario
-from simulator.spec.source import Document, PathKey, parse, read
+from simulator.spec.source import Document, PathKey, dotted, get_path
 
-MAX_POINTS = 10_000
+__all__ = ["MAX_POINTS", "Point", "load_scenario", "path_problem", "scenario_from"]
+
+# Mistakes repeat from point to point of a sweep: after so many bad points there is nothing new to tell.
+_MAX_BAD_POINTS = 300
 
 
 @dataclass(frozen=True)
@@ -40,22 +44,16 @@ def load_scenario(path: str | Path, settings: Sequence[str] = ()) -> tuple[Point
         ConfigError: every problem of the file, of the files that it names, and of ``settings``, in file order.
     """
     path = Path(path)
-    document = read(path, str(path))
-    if not isinstance(document.data, dict):
-        place = document.place(())
-        raise ConfigError((Problem(document.file, 1, 1, "", place.text, "a mapping of keys"),))
+    document = library.read_mapping(path, str(path))
+    lay_under(document, path)
     problems: list[Problem] = []
-    axes = _take_sweep(document, problems)
-    for setting in settings:
-        _apply_setting(document, axes, setting, problems)
-    points = [
-        point
-        for choice in itertools.product(*axes.values())
-        if (point := _point(document, dict(zip(axes, choice, strict=True)), path.parent, problems))
-    ]
+    axes = take_sweep(document, problems)
+    fixed = read_settings(settings, problems)
+    swept = {name: values for name, values in axes.items() if name not in fixed}
+    points = _points(document, fixed, swept, path.parent, problems)
     if problems:
-        raise ConfigError(in_file_order(dict.fromkeys(problems)))
-    return tuple(points)
+        raise ConfigError(in_file_order(dict.fromkeys(problems), first=document.file))
+    return points
 
 
 def scenario_from(resolved: Any) -> Scenario:
@@ -73,93 +71,68 @@ def _tuples(data: Any) -> Any:
     return tuple(_tuples(value) for value in data) if isinstance(data, list) else data
 
 
-def _take_sweep(document: Document, problems: list[Problem]) -> dict[PathKey, list[Document]]:
-    """Remove `sweep:` from the document; its axes as lists of documents."""
-    if "sweep" not in document.data:
-        return {}
-    sweep, here = document.part(("sweep",)), document.place(("sweep",))
-    del document.data["sweep"]
-    if not isinstance(sweep.data, dict):
-        accepts = "a mapping of dotted paths to lists of values"
-        problems.append(Problem(here.file, here.line, here.column, "sweep", here.text, accepts))
-        return {}
-    axes: dict[PathKey, list[Document]] = {}
-    for name, values in sweep.data.items():
-        place = sweep.place((name,))
-        accepts = "a list of at least one value" if not isinstance(values, tuple) or not values else ""
-        accepts = path_problem(str(name)) or accepts
-        if accepts:
-            problems.append(Problem(place.file, place.line, place.column, f"sweep.{name}", place.text, accepts))
-            continue
-        axes[tuple(str(name).split("."))] = [sweep.part((name, index)) for index in range(len(values))]
-    total = math.prod(len(values) for values in axes.values())
-    if total > MAX_POINTS:
-        accepts = f"at most {MAX_POINTS:,} points; this sweep has {total:,}"
-        problems.append(Problem(here.file, here.line, here.column, "sweep", here.text, accepts))
-        return {}
-    return axes
+def _points(
+    document: Document,
+    fixed: Mapping[PathKey, Document],
+    swept: Mapping[PathKey, list[Document]],
+    folder: Path,
+    problems: list[Problem],
+) -> tuple[Point, ...]:
+    points: list[Point] = []
+    bad = 0
+    for choice in itertools.product(*swept.values()):
+        chosen = dict(zip(swept, choice, strict=True))
+        scenario = _scenario(document, {**fixed, **chosen}, folder, problems)
+        if scenario is None:
+            bad += 1
+            if bad == _MAX_BAD_POINTS or len(problems) > MAX_MISTAKES:
+                break
+        else:
+            points.append(Point(scenario, {dotted(name): _words(value) for name, value in chosen.items()}))
+    return tuple(points)
 
 
-def _apply_setting(document: Document, axes: dict[PathKey, list[Document]], text: str, problems: list[Problem]) -> None:
-    name, equals, value = text.partition("=")
-    shown = f"--set {text}" if len(text) <= 80 else f"--set {text[:77]}..."
-    accepts = path_problem(name) if equals else "path=value, for example decoding.lookahead=4"
-    if accepts:
-        problems.append(Problem(shown, 0, 0, name if equals else "", "", accepts))
-        return
-    path = tuple(name.split("."))
-    try:
-        given = parse(value, shown)
-        axes.pop(path, None)
-        document.graft(path, given, keep_place=False)
-    except ConfigError as error:
-        problems += error.problems
-    except KeyError:
-        problems.append(Problem(shown, 0, 0, name, "", "a path whose parents are mappings in the file"))
-
-
-def path_problem(name: str) -> str:
-    """Why ``name`` is no dotted path of a scenario; empty where it is one."""
-    models: list[type[BaseModel]] = [Scenario]
-    parts = name.split(".")
-    for index, part in enumerate(parts):
-        fields = [(info.alias or key, info) for model in models for key, info in model.model_fields.items()]
-        hit = [info for key, info in fields if key == part]
-        if not hit:
-            before = ".".join(parts[:index])
-            return f"a key of {before or 'the scenario'}{nearest(part, {key for key, _ in fields})}"
-        models = [model for info in hit for model in models_in(info.annotation)]
-    return ""
-
-
-def _point(
-    base: Document, choice: dict[PathKey, Document], folder: Path, problems: list[Problem]
-) -> Point | None:
+def _scenario(
+    base: Document, values: Mapping[PathKey, Document], folder: Path, problems: list[Problem]
+) -> Scenario | None:
     document = base.copy()
-    for path, value in choice.items():
-        try:
-            document.graft(path, value, keep_place=False)
-        except KeyError:
-            place = value.place(())
-            accepts = "a swept path whose parents are mappings in the file"
-            problems.append(Problem(place.file, place.line, place.column, ".".join(map(str, path)), place.text, accepts))
-            return None
-    unresolved = library.resolve(document, folder)
-    problems += unresolved
+    # Whole parts first, then keys in them; keys of a model or profile once its file has been read.
+    late = {path: named for path in values for named in library.REFERENCES if path[: len(named)] == named != path}
+    in_order = sorted(values, key=len)
+    found = _set([path for path in in_order if path not in late], values, document)
+    unresolved, unresolved_paths = library.resolve(document, folder)
+    found += unresolved
+    found += _set([path for path in late if dotted(late[path]) not in unresolved_paths], values, document)
     try:
         scenario = Scenario.model_validate(document.data)
     except ValidationError as error:
-        known = {(problem.file, problem.line, problem.column) for problem in unresolved}
-        found = from_validation(error, document, Scenario)
-        problems += [p for p in found if (p.file, p.line, p.column) not in known]
-        return None
-    found = physics_problems(scenario, document)
+        mistakes = from_validation(error, document, Scenario, ("base", "sweep"))
+        found += [problem for problem in mistakes if problem.path not in unresolved_paths]
+    else:
+        found += physics_problems(scenario, document)
+        if not found:
+            return scenario
     problems += found
-    axes = {".".join(map(str, path)): _words(value.data, value.place(()).text) for path, value in choice.items()}
-    return None if found else Point(scenario, axes)
+    return None
 
 
-def _words(value: Any, text: str) -> str | int | float:
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else text
+def _set(paths: Sequence[PathKey], values: Mapping[PathKey, Document], document: Document) -> list[Problem]:
+    problems = []
+    for path in paths:
+        try:
+            document.graft(path, values[path], keep_place=False)
+        except KeyError:
+            problems.append(values[path].place(()).problem(dotted(path), _blocked(path, document), ""))
+    return problems
 
 
+def _blocked(path: PathKey, document: Document) -> str:
+    """Which parent of ``path`` is no mapping, so that nothing can be put below it."""
+    ends = (end for end in range(1, len(path)) if not isinstance(get_path(document.data, path[:end]), dict))
+    end = next(ends)
+    return f"a mapping at {dotted(path[:end])} to put '{path[end]}' in"
+
+
+def _words(value: Document) -> str | int | float:
+    data = value.data
+    return data if isinstance(data, str | int | float) and not isinstance(data, bool) else value.place(()).text

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from simulator.spec.fields import DTYPE_BYTES, DType, Name, Source, Strict
+from simulator.spec.fields import DTYPE_BYTES, DType, Name, Source, Strict, mistake
 
 
 class ModelSpec(Strict):
@@ -54,11 +53,9 @@ class ModelSpec(Strict):
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:
         if self.heads % self.kv_heads:
-            accepts = f"kv_heads that divide heads; {self.kv_heads} does not divide {self.heads}"
-            raise PydanticCustomError("problem", "{accepts}", {"accepts": accepts})
+            raise mistake(f"a divisor of heads; {self.kv_heads} does not divide {self.heads}", "kv_heads")
         if self.positions == "rotary" and self.head_dim % 2:
-            accepts = f"an even head_dim with rotary positions; {self.head_dim} is odd"
-            raise PydanticCustomError("problem", "{accepts}", {"accepts": accepts})
+            raise mistake("an even number where positions are rotary: they turn pairs", "head_dim")
         return self
 
     @property
@@ -72,7 +69,7 @@ class ModelSpec(Strict):
         return DTYPE_BYTES[self.kv_dtype or self.weight_dtype]
 
     @property
-    def compute_dtype(self) -> str:
+    def compute_dtype(self) -> Literal["float32", "bfloat16", "float16"]:
         """Type of the activations."""
         if self.activation_dtype is not None:
             return self.activation_dtype
@@ -116,6 +113,3 @@ class ModelSpec(Strict):
     def kv_bytes_per_token(self) -> float:
         """Bytes that one position takes in the KV cache, over all layers."""
         return self.layers * 2 * self.kv_heads * self.head_dim * self.kv_bytes
-
-
-

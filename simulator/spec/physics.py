@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from simulator.errors import Problem
 from simulator.spec.acceptance import ForcedAcceptance
+from simulator.spec.axes import path_problem
 from simulator.spec.hardware import HardwareProfile, TorusTopology, parse_slice, slice_chips
-from simulator.spec.model import ModelSpec
-from simulator.spec.problems import dotted, nearest
+from simulator.spec.problems import nearest
 from simulator.spec.scenario import Scenario
-from simulator.spec.source import Document, PathKey
+from simulator.spec.source import Document, PathKey, dotted
 
 Found = Iterator[tuple[PathKey, str]]
 
@@ -21,7 +21,9 @@ def physics_problems(scenario: Scenario, document: Document) -> list[Problem]:
     for check in (_chips, _degrees, _calibration, _rates, _draft, _acceptance, _published):
         for path, accepts in check(scenario):
             place = document.place(path)
-            problems.append(Problem(place.file, place.line, place.column, dotted(path), place.text, accepts))
+            # Where a part is a mapping, or follows from a default, there are no words to quote.
+            words = place.text if path in document.places and place.text != "a mapping" else ""
+            problems.append(place.problem(dotted(path), accepts, words))
     return problems
 
 
@@ -40,16 +42,19 @@ def _chips(scenario: Scenario) -> Found:
 
 
 def _degrees(scenario: Scenario) -> Found:
-    deployment = scenario.deployment
-    degrees: list[tuple[PathKey, int, ModelSpec | None]] = [
-        (("deployment", "tensor_parallel"), deployment.target_degree, scenario.target),
-        (("deployment", "draft", "tensor_parallel"), deployment.draft_degree, scenario.draft_model),
-    ]
-    for path, degree, model in degrees:
-        if degree > deployment.chips or deployment.chips % degree:
-            yield path, f"a divisor of chips, which is {deployment.chips}; {degree} is not one"
-        elif model is not None and degree > model.heads:
-            yield path, f"at most the {model.heads} heads of {model.name}; {degree} chips would have none"
+    deployment, chips = scenario.deployment, scenario.deployment.chips
+    shared: PathKey = ("deployment", "tensor_parallel" if deployment.tensor_parallel else "chips")
+    own: PathKey = ("deployment", "draft", "tensor_parallel") if deployment.draft.tensor_parallel else shared
+    for path, degree in {shared: deployment.target_degree, own: deployment.draft_degree}.items():
+        if chips % degree:
+            yield path, f"a divisor of chips, which is {chips}"
+    for path, degree, model in (
+        (shared, deployment.target_degree, scenario.target),
+        (own, deployment.draft_degree, scenario.draft_model),
+    ):
+        if model is not None and degree > model.heads:
+            instead = f", or a tensor_parallel of at most {model.heads}" if path[-1] == "chips" else ""
+            yield path, f"at most {model.heads}{instead}: {model.name} has {model.heads} heads to share out"
 
 
 def _calibration(scenario: Scenario) -> Found:
@@ -62,7 +67,8 @@ def _calibration(scenario: Scenario) -> Found:
         known = nearest(deployment.calibration, hardware.calibrations) or f"; {hardware.name} has none"
         yield path, f"a calibration of {hardware.name}{known}"
         return
-    for degree in sorted({deployment.target_degree, deployment.draft_degree}):
+    degrees = {deployment.target_degree} | ({deployment.draft_degree} if scenario.draft_model else set())
+    for degree in sorted(degrees):
         parameters = calibration.for_chips(degree)
         if parameters is None:
             counts = ", ".join(str(p.chips) for p in calibration.parameters)
@@ -85,9 +91,9 @@ def _draft(scenario: Scenario) -> Found:
         return
     path: PathKey = ("draft", "model")
     if draft.vocabulary != target.vocabulary:
-        yield path, f"the target's vocabulary of {target.vocabulary:,} tokens; {draft.name} has {draft.vocabulary:,}"
+        yield path, f"a draft with the target's {target.vocabulary:,} tokens; {draft.name} has {draft.vocabulary:,}"
     if None not in (draft.tokenizer, target.tokenizer) and draft.tokenizer != target.tokenizer:
-        yield path, f"the target's tokenizer, {target.tokenizer}; {draft.name} has {draft.tokenizer}"
+        yield path, f"a draft with the target's tokenizer, {target.tokenizer}; {draft.name} has {draft.tokenizer}"
 
 
 def _acceptance(scenario: Scenario) -> Found:
@@ -100,8 +106,6 @@ def _acceptance(scenario: Scenario) -> Found:
 
 
 def _published(scenario: Scenario) -> Found:
-    from simulator.spec.load import path_problem
-
     for index, value in enumerate(scenario.published):
         for name in value.at:
             if accepts := path_problem(name):

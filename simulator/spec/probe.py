@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from simulator.spec.fields import Strict
 from simulator.spec.model import ModelSpec
@@ -21,7 +21,13 @@ ProbeKind = Literal[
 ]
 
 
-class HostDescription(Strict):
+class _Data(Strict):
+    """Written by programs, not by people: names as in code, SI units, bare numbers."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
+class HostDescription(_Data):
     """What machine and software made a record."""
 
     platform: str
@@ -40,7 +46,7 @@ class HostDescription(Strict):
     """Versions of Python and of the libraries."""
 
 
-class Timing(Strict):
+class Timing(_Data):
     """A measured time: median and the 5th and 95th percentile of its windows."""
 
     median: float
@@ -55,7 +61,7 @@ class Timing(Strict):
     """Windows dropped because other processes were busy."""
 
 
-class ProbeRecord(Strict):
+class ProbeRecord(_Data):
     """One measured time and the shapes it belongs to."""
 
     schema_version: Literal[1] = 1

@@ -7,9 +7,8 @@ import json
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from simulator.spec.fields import Strict
+from simulator.spec.fields import Strict, mistake
 from simulator.spec.scenario import Scenario
 from simulator.spec.terms import COMPONENTS, DISTRIBUTION_METRICS, MECHANISMS, metric_names
 
@@ -71,7 +70,7 @@ class RunRecord(Strict):
         spread = [n for n, v in self.metrics.items() if isinstance(v, Distribution) != (n in DISTRIBUTION_METRICS)]
         if unknown or spread:
             accepts = f"names that this version knows; {', '.join(unknown + spread)} is not one, or of another kind"
-            raise PydanticCustomError("problem", "{accepts}", {"accepts": accepts})
+            raise mistake(accepts)
         return self
 
     def metric(self, name: str) -> float | None:

@@ -8,10 +8,11 @@ from pydantic import Field
 
 from simulator.spec.acceptance import Acceptance
 from simulator.spec.drafting import DraftSpec, ModelDraft
-from simulator.spec.fields import Name, PositiveSeconds, Source, Strict
+from simulator.spec.fields import OR_FILE, Name, PositiveSeconds, Says, Source, Strict
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.model import ModelSpec
 from simulator.spec.terms import TIME_METRICS
+
 
 class DraftDeployment(Strict):
     """Where the draft runs."""
@@ -25,14 +26,21 @@ class DraftDeployment(Strict):
 class Deployment(Strict):
     """Chips and how the models lie on them."""
 
-    hardware: HardwareProfile
-    """A name from hardware_profiles, a file, or the profile itself."""
+    hardware: Annotated[HardwareProfile, Says(f"the name of a hardware profile, {OR_FILE}")]
+    """The kind of chip."""
     calibration: Name | None = None
     """The calibration of that profile to use; without one, times are the datasheet floor, not a prediction."""
     chips: Annotated[int, Field(ge=1, le=100_000)] = 1
     """X, chips of the deployment."""
-    slice: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){0,2}$")] | None = None
-    """Chips along each axis of the torus, such as 2x2x4."""
+    slice: (
+        Annotated[
+            str,
+            Field(pattern=r"^[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){0,2}$"),
+            Says("the length of each axis, such as 2x2x4"),
+        ]
+        | None
+    ) = None
+    """Chips along each axis of the torus."""
     tensor_parallel: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Chips over which the target is sharded; all of them unless given."""
     draft: DraftDeployment = DraftDeployment()
@@ -53,7 +61,7 @@ class Decoding(Strict):
     """How tokens are chosen."""
 
     lookahead: Annotated[int, Field(ge=0, le=64)]
-    """K, draft tokens proposed per round. A whole number, 0 to 64; 0 drafts nothing."""
+    """K, draft tokens proposed per round; 0 drafts nothing."""
     temperature: Annotated[float, Field(ge=0, le=100)] = 1.0
     """Divides the logits before sampling; 0 is greedy decoding."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -74,7 +82,7 @@ class Workload(Strict):
 class PublishedValue(Strict):
     """A value that somebody else measured, to be set beside the prediction."""
 
-    metric: Literal[TIME_METRICS + ("speedup",)]  # type: ignore[valid-type]
+    metric: Literal[TIME_METRICS]  # type: ignore[valid-type]
     """Which metric of a record it is."""
     value_s: PositiveSeconds
     """The published time."""
@@ -97,8 +105,8 @@ class Scenario(Strict):
     """A name for tables and files."""
     description: Source = "not described"
     """What is asked, in words."""
-    target: ModelSpec
-    """The served model: a name from scenarios/models, a file, or the shape itself."""
+    target: Annotated[ModelSpec, Says(f"the name of a model, {OR_FILE}")]
+    """The served model."""
     draft: DraftSpec
     """What proposes tokens."""
     deployment: Deployment

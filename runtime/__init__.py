@@ -1,0 +1,1 @@
+"""The measured side: the same scenarios, really run with JAX and Flax."""

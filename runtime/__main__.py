@@ -1,0 +1,7 @@
+"""``python -m runtime``."""
+
+import sys
+
+from runtime.cli import main
+
+sys.exit(main())

@@ -1,0 +1,117 @@
+"""The operations of a transformer layer on one chip's share: norm, rotation, projection, attention.
+
+Matmuls accumulate in float32 whatever the weights are; norms, angles and softmax are computed in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float, Float32
+
+from runtime.shapes import NewKeys, Queries, Rows, Visible
+
+NORM_EPSILON = 1e-6
+ROTARY_BASE = 10_000.0
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How the same mathematics is written down for a compiler; results agree up to rounding."""
+
+    min_rows: int = 1
+    """Fewest rows of a matmul; fewer are padded with zeros that are dropped again. XLA turns a one-row bfloat16
+    matmul into a float32 copy of the weights (CPU) or a multiply-reduce on the vector unit (TPU)."""
+    split_attention: bool = False
+    """Attend to the old cache and the new keys apart, so that the written cache is not read back. On a TPU it
+    avoids a round trip of the cache through on-chip memory; on a CPU it is slower for batches."""
+    qkv_barrier: bool = False
+    """Keep the layout that the heads want from leaking into the fused weight (TPU; helps some shapes, hurts others)."""
+
+    @classmethod
+    def on(cls, platform: str, dtype: str) -> Lowering:
+        """What suits a JAX platform (``cpu``, ``gpu``, ``tpu``) and a type of weights."""
+        padded = platform == "tpu" or (platform == "cpu" and dtype == "bfloat16")
+        return cls(min_rows=2 if padded else 1, split_attention=platform == "tpu")
+
+
+@dataclass(frozen=True)
+class Attended:
+    """Keys and values to attend to, and which of them each new token sees."""
+
+    keys: NewKeys
+    values: NewKeys
+    visible: Visible
+
+
+def rms_norm(x: Rows, scale: Float[jax.Array, " D"]) -> Rows:
+    """Root-mean-square norm (Zhang & Sennrich 2019) in float32; the result has the type of ``x``."""
+    wide = x.astype(jnp.float32)
+    normed = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + NORM_EPSILON)
+    return (normed * scale.astype(jnp.float32)).astype(x.dtype)
+
+
+def rotary_angles(positions: jax.Array, head_dim: int) -> Float32[jax.Array, "B T half"]:
+    """Angles of rotary positions [B, T] (Su et al. 2021), one for each pair of a head's elements."""
+    half = head_dim // 2
+    frequencies = ROTARY_BASE ** (-jnp.arange(half, dtype=jnp.float32) / half)
+    return positions.astype(jnp.float32)[:, :, None] * frequencies
+
+
+def rotate(x: Queries, angles: Float32[jax.Array, "B T half"]) -> Queries:
+    """Turn the pairs (i, i + H/2) of every head by their angles."""
+    cos, sin = jnp.cos(angles)[:, :, None], jnp.sin(angles)[:, :, None]
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    return turned.astype(x.dtype)
+
+
+def project(x: Rows, weight: jax.Array, min_rows: int, *, transposed: bool = False) -> Float32[jax.Array, "rows out"]:
+    """``x @ weight``, or ``x @ weight.T``, accumulated in float32 over at least ``min_rows`` rows."""
+    rows = x.shape[0]
+    equation = "rd,od->ro" if transposed else "rd,do->ro"
+    return jnp.einsum(equation, pad(x, 0, min_rows), weight, preferred_element_type=jnp.float32)[:rows]
+
+
+def attend(queries: Queries, parts: tuple[Attended, ...], min_rows: int) -> Float32[jax.Array, "B T N H"]:
+    """Softmax attention over all ``parts`` together; query heads share KV heads in groups (Ainslie et al. 2023)."""
+    batch, tokens, heads, head_dim = queries.shape
+    kv_heads = parts[0].keys.shape[1]
+    group = heads // kv_heads
+    # [B, G, T * N/G, H]: all queries of a KV head are the rows of one matmul against its keys.
+    rows = queries.reshape(batch, tokens, kv_heads, group, head_dim).transpose(0, 2, 1, 3, 4)
+    rows = rows.reshape(batch, kv_heads, tokens * group, head_dim)
+    scores = [_scores(rows, part, min_rows) for part in parts]
+    peak = jnp.max(jnp.stack([s.max(axis=-1) for s in scores]), axis=0)[..., None]
+    weights = [jnp.exp(s - peak) for s in scores]
+    total = sum(w.sum(axis=-1, keepdims=True) for w in weights)
+    mixed = sum(_mix(w, part, min_rows) for w, part in zip(weights, parts, strict=True)) / total
+    mixed = mixed.reshape(batch, kv_heads, tokens, group, head_dim).transpose(0, 2, 1, 3, 4)
+    return mixed.reshape(batch, tokens, heads, head_dim)
+
+
+def pad(x: jax.Array, axis: int, least: int) -> jax.Array:
+    """``x`` with zeros behind, so that ``axis`` has at least ``least`` entries."""
+    missing = least - x.shape[axis]
+    if missing <= 0:
+        return x
+    widths = [(0, missing if dimension == axis % x.ndim else 0) for dimension in range(x.ndim)]
+    return jnp.pad(x, widths)
+
+
+def _scores(rows: jax.Array, part: Attended, min_rows: int) -> Float32[jax.Array, "B G rows S"]:
+    count, head_dim = rows.shape[2:]
+    tokens = part.visible.shape[1]
+    padded = pad(rows.astype(part.keys.dtype), 2, min_rows)
+    raw = jnp.einsum("bgrh,bgsh->bgrs", padded, part.keys, preferred_element_type=jnp.float32)[:, :, :count]
+    by_token = raw.reshape(*raw.shape[:2], tokens, count // tokens, raw.shape[3]) / math.sqrt(head_dim)
+    return jnp.where(part.visible[:, None, :, None, :], by_token, -jnp.inf).reshape(raw.shape)
+
+
+def _mix(weights: jax.Array, part: Attended, min_rows: int) -> Float32[jax.Array, "B G rows H"]:
+    count = weights.shape[2]
+    padded = pad(weights.astype(part.values.dtype), 2, min_rows)
+    return jnp.einsum("bgrs,bgsh->bgrh", padded, part.values, preferred_element_type=jnp.float32)[:, :, :count]

@@ -1,0 +1,75 @@
+"""Who proposes tokens: a draft model, or nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from runtime.sampling import Sampling, independent_keys
+from runtime.shapes import Cursor, PRNGKey, Tokens, Weights
+from runtime.step import StepModel
+from runtime.verification import Proposal
+
+Cache = TypeVar("Cache")
+
+
+class Drafter(Protocol[Cache]):
+    """Proposes K tokens of each sequence."""
+
+    def propose(
+        self, cache: Cache, last_two: Tokens, cursor: Cursor, key: PRNGKey
+    ) -> tuple[Proposal, Cache]:
+        """Draft after ``last_two``, the last two tokens of each sequence, of which the last stands at ``cursor``."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoDrafter:
+    """Plain decoding: a round without drafted tokens."""
+
+    def propose(self, cache: None, last_two: Tokens, cursor: Cursor, key: PRNGKey) -> tuple[Proposal, None]:
+        """Nothing."""
+        del cursor, key
+        return Proposal(last_two[:, :0], None), cache
+
+
+@dataclass(frozen=True)
+class ModelDrafter(Generic[Cache]):
+    """A draft model that proposes token by token: one step of two tokens, then K-1 of one."""
+
+    model: StepModel[Cache]
+    lookahead: int
+    sampling: Sampling
+
+    def propose(self, cache: Cache, last_two: Tokens, cursor: Cursor, key: PRNGKey) -> tuple[Proposal, Cache]:
+        """K tokens and their distributions.
+
+        The first step reads the last two tokens: after a round whose K tokens were all accepted the draft has not
+        read the K-th, and reading one would leave a hole in its cache. Else the second last is read again, which
+        changes nothing.
+        """
+        keys = independent_keys(key, self.lookahead)
+        first, probs, cache = self.step(cache, last_two, cursor - 1, keys[0])
+
+        def later_step(carry: tuple[Cache, Tokens, Cursor], key: PRNGKey) -> tuple[Any, Any]:
+            cache, token, cursor = carry
+            token, probs, cache = self.step(cache, token, cursor, key)
+            return (cache, token, cursor + 1), (token, probs)
+
+        (cache, _, _), later = lax.scan(later_step, (cache, first, cursor + 1), keys[1:])
+        # Stacked by step, [K, B, ...]; every consumer wants [B, K, ...].
+        stacked = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]).swapaxes(0, 1), (first, probs), later)
+        return Proposal(stacked[0][:, :, 0], stacked[1]), cache
+
+    def step(
+        self, cache: Cache, tokens: Tokens, cursor: Cursor, key: PRNGKey
+    ) -> tuple[Tokens, Weights | None, Cache]:
+        """Read 1 or 2 tokens: the next one [B, 1], the distribution that it was drawn from, the cache."""
+        logits, cache = self.model(tokens, cache, cursor, last_only=True)
+        filtered = self.sampling.filter(logits[:, 0])
+        probs = None if self.sampling.greedy else jax.nn.softmax(filtered, axis=-1)
+        return self.sampling.choose(key, filtered)[:, None], probs, cache

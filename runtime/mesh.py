@@ -1,0 +1,103 @@
+"""Devices -> mesh, weights -> devices.
+
+A mesh has one axis, ``tp``, where target and draft are sharded over as many chips. Where one of them is sharded over
+fewer, the mesh is ``replica x tp``: that model lies along ``tp`` and every replica computes all of it, which costs the
+time of the smaller degree and saves the collective that would spread its result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from flax import nnx
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from runtime.shapes import PRNGKey
+from runtime.transformer import Decoder, share_out
+from simulator.errors import RefusedError
+from simulator.spec.model import ModelSpec
+
+SPLIT = frozenset("NGFV")
+"""Letters of the axes that are split over chips; D is not."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def chip_mesh(target_degree: int, draft_degree: int, devices: Sequence[Any] | None = None) -> Mesh:
+    """The mesh on which both models run, the larger degree over all of it.
+
+    Args:
+        target_degree: chips over which the target is sharded.
+        draft_degree: chips over which the draft is sharded; that of the target where there is none.
+        devices: where to run; the first of ``jax.devices()`` unless given.
+
+    Raises:
+        RefusedError: too few devices, or a degree that does not divide the other.
+    """
+    large, small = max(target_degree, draft_degree), min(target_degree, draft_degree)
+    if large % small:
+        raise RefusedError(f"a draft over {draft_degree} chips beside a target over {target_degree} is not executed")
+    available = list(jax.devices() if devices is None else devices)
+    if len(available) < large:
+        raise RefusedError(f"{large} devices are needed; JAX sees {len(available)}")
+    shape, axes = ((large,), ("tp",)) if large == small else ((large // small, small), ("replica", "tp"))
+    return Mesh(np.array(available[:large]).reshape(shape), axes, axis_types=(AxisType.Auto,) * len(axes))
+
+
+def axes_of(mesh: Mesh, degree: int) -> tuple[str, ...]:
+    """The mesh axes along which a model of this tensor parallel degree is split."""
+    if degree == 1:
+        return ()
+    return tuple(mesh.axis_names) if degree == math.prod(mesh.shape.values()) else ("tp",)
+
+
+def weight_specs(model: Decoder) -> Any:
+    """The PartitionSpec of every weight, as a tree like ``model``."""
+
+    def of(weight: nnx.Param[jax.Array]) -> PartitionSpec:
+        split = [model.share.axes if SPLIT.issuperset(axis) else None for axis in weight.axes]
+        return PartitionSpec(*(axes or None for axes in split))
+
+    return jax.tree.map(of, model, is_leaf=lambda node: isinstance(node, nnx.Param))
+
+
+def cache_spec(model: Decoder) -> PartitionSpec:
+    """The PartitionSpec of every [B, G, S, H] buffer of the model's cache."""
+    return PartitionSpec(None, model.share.axes or None)
+
+
+def place(model: Decoder, mesh: Mesh, degree: int) -> Decoder:
+    """Lay the weights of a one-chip model out for ``degree`` chips and put them on the mesh."""
+    laid_out = share_out(model, degree, axes_of(mesh, degree))
+    return jax.device_put(laid_out, _shardings(laid_out, mesh))
+
+
+def place_random(spec: ModelSpec, key: PRNGKey, mesh: Mesh, degree: int) -> Decoder:
+    """A model with random weights, made on the mesh: no device ever holds more than its part of the result.
+
+    The same key gives the same model on any number of chips.
+    """
+
+    def make(key: PRNGKey) -> Decoder:
+        return share_out(Decoder(spec, rngs=nnx.Rngs(params=key)), degree, axes_of(mesh, degree))
+
+    made: Decoder = jax.jit(make, out_shardings=_shardings(jax.eval_shape(make, key), mesh))(key)
+    return made
+
+
+def on_chips(body: Function, mesh: Mesh, in_specs: Any, out_specs: Any) -> Function:
+    """Run ``body`` on every chip on its own share; on one chip ``body`` itself.
+
+    Outputs are not checked for being equal on all chips: the type of an all-gather says that they may differ.
+    """
+    if mesh.size == 1:
+        return body
+    return jax.shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+
+
+def _shardings(model: Decoder, mesh: Mesh) -> Any:
+    return jax.tree.map(lambda spec: NamedSharding(mesh, spec), weight_specs(model))

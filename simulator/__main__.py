@@ -1,0 +1,5 @@
+"""`python -m simulator` is `sps`."""
+
+from simulator.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""sps measure: really run a scenario on this machine's devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from simulator.cli.files import records_json, write
+from simulator.cli.options import AsJson, File, OutFolder, Settings
+from simulator.cli.progress import stage
+from simulator.errors import MeasurementError
+
+if TYPE_CHECKING:
+    from simulator.spec.load import Point
+    from simulator.spec.record import RunRecord
+
+
+def measure(file: File, settings: Settings = None, as_json: AsJson = False, out: OutFolder = None) -> None:
+    """Run every point of a scenario on this machine and record what it took."""
+    from simulator.spec.load import load_scenario
+
+    points = load_scenario(file, settings or ())
+    path = (out or default_folder(points)) / "measured.json"
+    records = measure_points(points, path)
+    if as_json:
+        typer.echo(records_json(records))
+    else:
+        for line in _told(records):
+            typer.echo(line)
+    typer.echo(f"records: {path}", err=as_json)
+
+
+def default_folder(points: Sequence[Point]) -> Path:
+    """Where results go unless told otherwise."""
+    return Path("out") / points[0].scenario.name
+
+
+def measure_points(points: Sequence[Point], path: Path) -> list[RunRecord]:
+    """Measure one number of chips after the other, and keep in ``path`` what is done, also when stopped.
+
+    Raises:
+        MeasurementError: nothing could be measured.
+    """
+    from runtime import executor
+
+    found: dict[int, RunRecord] = {}
+    for chips in sorted({point.scenario.deployment.chips for point in points}):
+        chosen = [index for index, point in enumerate(points) if point.scenario.deployment.chips == chips]
+        words = f"measure: {len(chosen)} point{'s' * (len(chosen) != 1)} on {chips} device{'s' * (chips != 1)}"
+        try:
+            with stage(words) as report:
+                measured = executor.measure([points[index] for index in chosen], report)
+        except KeyboardInterrupt:
+            done = f"{len(found)} of {len(points)} points are kept in {path}" if found else "no point was finished"
+            typer.echo(f"{words}: stopped; {done}", err=True)
+            raise
+        found |= dict(zip(chosen, measured, strict=True))
+        write(path, records_json(found[index] for index in sorted(found)))
+    if not any(record.status.state == "ok" for record in found.values()):
+        raise MeasurementError("no point could be measured; the records say why: " + str(path))
+    return [found[index] for index in sorted(found)]
+
+
+def _told(records: Sequence[RunRecord]) -> list[str]:
+    from simulator import compare, tables
+
+    views = compare.views(records)
+    return [
+        *tables.wrapped(compare.question(views)),
+        "measured here; +- is half the 90 % interval",
+        "",
+        tables.measurements(views).text(),
+        "",
+    ]

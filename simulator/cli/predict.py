@@ -1,0 +1,89 @@
+"""sps predict: what the models say, without running anything on a device."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from simulator.cli.files import records_json, write
+from simulator.cli.options import AsJson, File, OutFolder, Settings
+from simulator.cli.progress import stage
+from simulator.errors import RefusedError
+
+if TYPE_CHECKING:
+    from simulator.compare import Comparison, View
+    from simulator.spec.load import Point
+    from simulator.spec.record import RunRecord
+
+_CHUNK = 8
+
+
+def predict(file: File, settings: Settings = None, as_json: AsJson = False, out: OutFolder = None) -> None:
+    """Predict step times, rounds, speedup and memory of every point of a scenario."""
+    from simulator.spec.load import load_scenario
+
+    records = predict_points(load_scenario(file, settings or ()))
+    if out is not None:
+        typer.echo(f"records: {write(out / 'predicted.json', records_json(records))}", err=as_json)
+    if as_json:
+        typer.echo(records_json(records))
+    else:
+        for line in told(records, file, out):
+            typer.echo(line)
+    refuse_if_no_answer(records)
+
+
+def predict_points(points: Sequence[Point]) -> list[RunRecord]:
+    """Both predicted records of every point, with progress."""
+    from simulator import predict as predictor
+
+    records: list[RunRecord] = []
+    with stage(f"predict: {len(points):,} point{'s' * (len(points) != 1)}") as report:
+        for start in range(0, len(points), _CHUNK):
+            records += predictor.predict(points[start : start + _CHUNK])
+            report(f"{min(start + _CHUNK, len(points))} of {len(points)}")
+    return records
+
+
+def refuse_if_no_answer(records: Sequence[RunRecord]) -> None:
+    """Exit with the code of a refusal where no point could be answered.
+
+    Raises:
+        RefusedError: no record has the status `ok`.
+    """
+    if any(record.status.state == "ok" for record in records):
+        return
+    reasons = dict.fromkeys(f"{r.status.state.replace('_', ' ')}: {r.status.reason}" for r in records)
+    raise RefusedError("no point has an answer to rely on\n" + "\n".join(f"    {reason}" for reason in reasons))
+
+
+def told(records: Sequence[RunRecord], file: str, out: Path | None) -> list[str]:
+    """The answer for people, at most 100 columns wide."""
+    from simulator import compare, tables
+
+    comparison = compare.compare(records)
+    views = [view for view in comparison.views if view.record.kind == "analytic"]
+    played = [view for view in comparison.views if view.record.kind == "simulated"]
+    lines = tables.wrapped(compare.question(views), *tables.calibration_words(views))
+    lines += ["", *tables.answer(views), "", tables.sweep(views, played).text(), *_against_published(comparison)]
+    return [*lines, "", *tables.wrapped(f"next: {_next(views[0], file, out)}")]
+
+
+def _against_published(comparison: Comparison) -> list[str]:
+    from simulator import tables
+
+    table = tables.published(comparison.published_rows)
+    return ["", table.text()] if table.rows else []
+
+
+def _next(view: View, file: str, out: Path | None) -> str:
+    shown = shlex.quote(file)
+    if view.scenario.deployment.hardware.shares_memory:
+        return f"sps run {shown} (probe this machine, measure, and see both side by side)"
+    if out is None:
+        return f"sps predict {shown} --out DIR (keep the records, to compare with measured ones)"
+    return f"sps compare {shlex.quote(str(out / 'predicted.json'))} MEASURED.json"

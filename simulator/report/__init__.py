@@ -1,0 +1,10 @@
+"""A comparison -> one HTML file that needs nothing else: no network, no server, no other file.
+
+page.py      the frame: head, style, plotly once, the script that draws
+sections.py  what stands on the page, from the question to the provenance
+page.css, page.js
+"""
+
+from simulator.report.page import report
+
+__all__ = ["report"]

@@ -1,0 +1,45 @@
+"""Tables for people, the same for the terminal and for the report.
+
+layout.py     Table and its plain text, at most 100 columns wide
+wording.py    numbers with their units, names of terms in words
+agreement.py  predicted against seen: by point, by term, published
+verdicts.py   the same in a few lines; the order of two drafts
+answer.py     the first answer: fits, plain decoding, a round, when it pays
+points.py     one record a row: what a sweep predicts, what was measured
+"""
+
+from simulator.tables.agreement import (
+    by_point,
+    by_term,
+    preferred,
+    published,
+    summaries,
+)
+from simulator.tables.answer import answer, round_parts, wrapped
+from simulator.tables.layout import WIDTH, Column, Table, plain
+from simulator.tables.points import calibration_words, measurements, sweep
+from simulator.tables.verdicts import flag_lines, missing_lines, ranking_verdicts, rankings, status_lines, verdicts
+
+__all__ = [
+    "WIDTH",
+    "Column",
+    "Table",
+    "answer",
+    "by_point",
+    "by_term",
+    "calibration_words",
+    "flag_lines",
+    "measurements",
+    "missing_lines",
+    "plain",
+    "preferred",
+    "published",
+    "ranking_verdicts",
+    "rankings",
+    "round_parts",
+    "status_lines",
+    "summaries",
+    "sweep",
+    "verdicts",
+    "wrapped",
+]

@@ -1,0 +1,22 @@
+"""Options and fixtures that all tests share."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+# The same examples on every run and on every machine, however busy: time is measured in benchmarks/, not asserted here.
+settings.register_profile("sps", deadline=None, derandomize=True)
+settings.load_profile("sps")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say how tests may be run."""
+    parser.addoption("--fix", action="store_true", help="rewrite the expected texts and generated files, then compare")
+    parser.addoption("--fuzz-examples", type=int, default=300, metavar="N", help="examples of each fuzz test (300)")
+
+
+@pytest.fixture
+def fix(request: pytest.FixtureRequest) -> bool:
+    """Whether expected texts are to be rewritten."""
+    return bool(request.config.getoption("--fix"))
