@@ -5,6 +5,7 @@ Matmuls accumulate in float32 whatever the weights are; norms, angles and softma
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ class Lowering:
     split_attention: bool = False
     """Attend to the old cache and the new keys apart, so that the written cache is not read back. On a TPU it
     avoids a round trip of the cache through on-chip memory; on a CPU it is slower for batches."""
+    scatter_append: bool = False
+    """Write the cache by one scatter over batch and heads (CPU), not by an update slice (TPU)."""
     qkv_barrier: bool = False
     """Keep the layout that the heads want from leaking into the fused weight (TPU; helps some shapes, hurts others)."""
 
@@ -35,7 +38,7 @@ class Lowering:
     def on(cls, platform: str, dtype: str) -> Lowering:
         """What suits a JAX platform (``cpu``, ``gpu``, ``tpu``) and a type of weights."""
         padded = platform == "tpu" or (platform == "cpu" and dtype == "bfloat16")
-        return cls(min_rows=2 if padded else 1, split_attention=platform == "tpu")
+        return cls(min_rows=2 if padded else 1, split_attention=platform == "tpu", scatter_append=platform == "cpu")
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,10 @@ def rotate(x: Queries, angles: Float32[jax.Array, "B T half"]) -> Queries:
     return turned.astype(x.dtype)
 
 
-def project(x: Rows, weight: jax.Array, min_rows: int, *, transposed: bool = False) -> Float32[jax.Array, "rows out"]:
-    """``x @ weight``, or ``x @ weight.T``, accumulated in float32 over at least ``min_rows`` rows."""
+def project(x: Rows, weight: jax.Array, min_rows: int) -> Float32[jax.Array, "rows out"]:
+    """``x @ weight``, accumulated in float32 over at least ``min_rows`` rows."""
     rows = x.shape[0]
-    equation = "rd,od->ro" if transposed else "rd,do->ro"
-    return jnp.einsum(equation, pad(x, 0, min_rows), weight, preferred_element_type=jnp.float32)[:rows]
+    return jnp.einsum("rd,do->ro", pad(x, 0, min_rows), weight, preferred_element_type=jnp.float32)[:rows]
 
 
 def attend(queries: Queries, parts: tuple[Attended, ...], min_rows: int) -> Float32[jax.Array, "B T N H"]:
@@ -87,8 +89,9 @@ def attend(queries: Queries, parts: tuple[Attended, ...], min_rows: int) -> Floa
     scores = [_scores(rows, part, min_rows) for part in parts]
     peak = jnp.max(jnp.stack([s.max(axis=-1) for s in scores]), axis=0)[..., None]
     weights = [jnp.exp(s - peak) for s in scores]
-    total = sum(w.sum(axis=-1, keepdims=True) for w in weights)
-    mixed = sum(_mix(w, part, min_rows) for w, part in zip(weights, parts, strict=True)) / total
+    total = jnp.sum(jnp.stack([w.sum(axis=-1, keepdims=True) for w in weights]), axis=0)
+    mixed = functools.reduce(jnp.add, (_mix(w, part, min_rows) for w, part in zip(weights, parts, strict=True)))
+    mixed = mixed / total
     mixed = mixed.reshape(batch, kv_heads, tokens, group, head_dim).transpose(0, 2, 1, 3, 4)
     return mixed.reshape(batch, tokens, heads, head_dim)
 

@@ -16,7 +16,7 @@ from jaxtyping import Int32
 
 from runtime.drafters import Drafter, ModelDrafter, NoDrafter
 from runtime.forcing import Forcing
-from runtime.sampling import Sampling, independent_keys
+from runtime.sampling import Sampling
 from runtime.shapes import Count, Cursor, PRNGKey, Tokens
 from runtime.step import StepModel
 from runtime.verification import Proposal, Verdict, judge
@@ -84,7 +84,7 @@ def start(
 ) -> DecodeState:
     """Prefill: both models read the prompts [B, P], and the target emits the first token."""
     batch, length = prompts.shape
-    first_key, key = independent_keys(key, 2)
+    first_key, key = jax.random.split(key)
     empty = jnp.zeros((batch,), jnp.int32)
     logits, target_cache = target(
         prompts, target.empty_cache(batch, setting.positions), empty, last_only=True, fresh=True
@@ -123,7 +123,7 @@ def decode_round(
 
 def round_keys(key: PRNGKey) -> tuple[PRNGKey, PRNGKey, PRNGKey]:
     """Independent keys for the rounds after this one, for its draft and for its verdict."""
-    following, draft, verdict = independent_keys(key, 3)
+    following, draft, verdict = jax.random.split(key, 3)
     return following, draft, verdict
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from runtime.sampling import Sampling, independent_keys
+from runtime.sampling import Sampling
 from runtime.shapes import Cursor, PRNGKey, Tokens, Weights
 from runtime.step import StepModel
 from runtime.verification import Proposal
@@ -20,9 +20,7 @@ Cache = TypeVar("Cache")
 class Drafter(Protocol[Cache]):
     """Proposes K tokens of each sequence."""
 
-    def propose(
-        self, cache: Cache, last_two: Tokens, cursor: Cursor, key: PRNGKey
-    ) -> tuple[Proposal, Cache]:
+    def propose(self, cache: Cache, last_two: Tokens, cursor: Cursor, key: PRNGKey) -> tuple[Proposal, Cache]:
         """Draft after ``last_two``, the last two tokens of each sequence, of which the last stands at ``cursor``."""
         ...
 
@@ -52,7 +50,7 @@ class ModelDrafter(Generic[Cache]):
         read the K-th, and reading one would leave a hole in its cache. Else the second last is read again, which
         changes nothing.
         """
-        keys = independent_keys(key, self.lookahead)
+        keys = jax.random.split(key, self.lookahead)
         first, probs, cache = self.step(cache, last_two, cursor - 1, keys[0])
 
         def later_step(carry: tuple[Cache, Tokens, Cursor], key: PRNGKey) -> tuple[Any, Any]:
@@ -62,12 +60,12 @@ class ModelDrafter(Generic[Cache]):
 
         (cache, _, _), later = lax.scan(later_step, (cache, first, cursor + 1), keys[1:])
         # Stacked by step, [K, B, ...]; every consumer wants [B, K, ...].
-        stacked = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]).swapaxes(0, 1), (first, probs), later)
+        stacked = jax.tree.map(
+            lambda one, rest: jnp.concatenate([one[None], rest]).swapaxes(0, 1), (first, probs), later
+        )
         return Proposal(stacked[0][:, :, 0], stacked[1]), cache
 
-    def step(
-        self, cache: Cache, tokens: Tokens, cursor: Cursor, key: PRNGKey
-    ) -> tuple[Tokens, Weights | None, Cache]:
+    def step(self, cache: Cache, tokens: Tokens, cursor: Cursor, key: PRNGKey) -> tuple[Tokens, Weights | None, Cache]:
         """Read 1 or 2 tokens: the next one [B, 1], the distribution that it was drawn from, the cache."""
         logits, cache = self.model(tokens, cache, cursor, last_only=True)
         filtered = self.sampling.filter(logits[:, 0])

@@ -34,6 +34,7 @@ from simulator.spec.scenario import Scenario
 TIMEOUT_S = 3600.0
 VISITS = 5
 WINDOW_S = 0.15
+BUDGET_S = 75.0
 
 
 def measure(points: Sequence[Point], report: Callable[[str], None]) -> list[RunRecord]:
@@ -80,7 +81,7 @@ def measure_here(points: Sequence[Point], report: Callable[[str], None]) -> list
     report("building")
     bench = _Workbench(report)
     plans = [bench.plan(point.scenario) for point in points]
-    session = interleaved(bench.runs, visits=VISITS, window_s=WINDOW_S, report=report)
+    session = interleaved(bench.runs, visits=VISITS, window_s=WINDOW_S, budget_s=BUDGET_S, report=report)
     provenance = {
         "host": describe_host().model_dump(mode="json", exclude_defaults=True),
         "noise_floor": session.noise_floor,

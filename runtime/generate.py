@@ -49,6 +49,7 @@ def generate(
     lookahead: int,
     sampling: Sampling,
     key: PRNGKey,
+    *,
     forced: Acceptance | None = None,
     positions: int | None = None,
 ) -> Generation:
@@ -80,6 +81,7 @@ def generate_plain(
     output_tokens: int,
     sampling: Sampling,
     key: PRNGKey,
+    *,
     positions: int | None = None,
 ) -> Generation:
     """Generate token by token with the target alone; arguments as of :func:`generate`. A round is one step."""

@@ -38,17 +38,34 @@ def empty_cache(layers: int, shape: tuple[int, int, int, int], dtype: jnp.dtype)
     )
 
 
-def append(buffer: LayerCache, new: NewKeys, cursor: Cursor) -> LayerCache:
+def append(buffer: LayerCache, new: NewKeys, cursor: Cursor, *, scatter: bool) -> LayerCache:
     """Write T new positions of each sequence at its own cursor.
 
-    ``lax.dynamic_update_slice`` moves a write that would run over the end to lower positions without a word, so
-    the caller must have room: see :func:`room`.
+    ``lax.dynamic_update_slice`` moves a write that would run over the end to lower positions without a word, so the
+    caller must have room: see :func:`room`.
+
+    Args:
+        buffer: [B, G, S, H].
+        new: [B, G, T, H].
+        cursor: [B].
+        scatter: one scatter over all B x G rows, which XLA:CPU leaves alone. A plain update slice it computes twice,
+            once for the attention that reads it and once for the loop that carries it, and copies the whole buffer
+            four times a step for that.
     """
     new = new.astype(buffer.dtype)
+    if scatter:
+        batch, kv_heads = buffer.shape[:2]
+        rows = (batch * kv_heads, -1, buffer.shape[3])
+        written = _update_rows(buffer.reshape(rows), new.reshape(rows), jnp.repeat(cursor, kv_heads), axis=0)
+        return written.reshape(buffer.shape)
     if buffer.shape[0] == 1:
         return lax.dynamic_update_slice(buffer, new, (0, 0, cursor[0], 0))
-    # Not one update a sequence in a Python loop: XLA:CPU then converts a whole bfloat16 cache a dozen times a step.
-    return jax.vmap(lambda rows, own, at: lax.dynamic_update_slice(rows, own, (0, at, 0)))(buffer, new, cursor)
+    return _update_rows(buffer, new, cursor, axis=1)
+
+
+def _update_rows(buffer: jax.Array, new: jax.Array, cursor: Cursor, axis: int) -> jax.Array:
+    # Not an update slice for each row in a Python loop: XLA:CPU then converts a whole bfloat16 cache for each.
+    return jax.vmap(lambda own, rows, at: lax.dynamic_update_slice_in_dim(own, rows, at, axis))(buffer, new, cursor)
 
 
 def room(prompt_tokens: int, output_tokens: int, lookahead: int, positions: int | None = None) -> int:

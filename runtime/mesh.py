@@ -73,7 +73,8 @@ def cache_spec(model: Decoder) -> PartitionSpec:
 def place(model: Decoder, mesh: Mesh, degree: int) -> Decoder:
     """Lay the weights of a one-chip model out for ``degree`` chips and put them on the mesh."""
     laid_out = share_out(model, degree, axes_of(mesh, degree))
-    return jax.device_put(laid_out, _shardings(laid_out, mesh))
+    placed: Decoder = jax.device_put(laid_out, _shardings(laid_out, mesh))
+    return placed
 
 
 def place_random(spec: ModelSpec, key: PRNGKey, mesh: Mesh, degree: int) -> Decoder:

@@ -86,7 +86,7 @@ class Pair:
 
     def state_specs(self, setting: Setting) -> DecodeState:
         """PartitionSpecs of a DecodeState: the caches are split by KV head, all else is the same on every chip."""
-        same = PartitionSpec()
+        same: Any = PartitionSpec()
         return DecodeState(
             key=same,
             tokens=same,

@@ -36,7 +36,8 @@ TOKENS = (2, 3, 5, 9)
 PAYLOADS = (1024, 8192, 65536)
 """Bytes of the all-reduces."""
 VISITS = 5
-WINDOW_S = 0.06
+WINDOW_S = 0.05
+BUDGET_S = 12.0
 
 
 def probe(device_counts: Sequence[int], report: Callable[[str], None], dtype: str = "float32") -> list[ProbeRecord]:
@@ -61,7 +62,9 @@ def probe_here(devices: int, dtype: str, report: Callable[[str], None]) -> list[
     plan = _Plan(devices, dtype)
     report("building")
     jobs = plan.jobs()
-    session = interleaved({job.name: job.run for job in jobs}, visits=VISITS, window_s=WINDOW_S, report=report)
+    session = interleaved(
+        {job.name: job.run for job in jobs}, visits=VISITS, window_s=WINDOW_S, budget_s=BUDGET_S, report=report
+    )
     host = describe_host()
     return [record for job in jobs for record in job.records(session, host)]
 
@@ -180,7 +183,8 @@ class _Plan:
 
         def loop(values: jax.Array, repetitions: jax.Array) -> jax.Array:
             # Halved each time, so that no repetition is the last one's result again.
-            return lax.fori_loop(0, repetitions, lambda _, x: lax.psum(x, axes) / (2 * self.devices) + 1.0, values)
+            halved = lax.fori_loop(0, repetitions, lambda _, x: lax.psum(x, axes) / (2 * self.devices) + 1.0, values)
+            return jnp.asarray(halved)
 
         split, same = PartitionSpec(axes), PartitionSpec()
         values = jnp.ones((self.devices, payload // 4), jnp.float32)

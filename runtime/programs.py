@@ -26,7 +26,7 @@ from runtime.generate import prefill
 from runtime.kv_cache import room
 from runtime.mesh import cache_spec, on_chips
 from runtime.pair import Pair
-from runtime.sampling import Sampling, independent_keys
+from runtime.sampling import Sampling
 from runtime.shapes import Logits, Tokens
 from runtime.verification import Proposal, judge
 from simulator.errors import RefusedError
@@ -75,7 +75,8 @@ class Bench:
     def state(self) -> DecodeState:
         """A fresh state behind a random prompt of P tokens."""
         prompts = self.random_tokens(self.prompt_tokens)
-        return prefill(self.setting, self.pair, prompts, jax.random.key(self.seed))
+        fresh: DecodeState = prefill(self.setting, self.pair, prompts, jax.random.key(self.seed))
+        return fresh
 
     def drafter(self, draft: Any) -> ModelDrafter[Any]:
         """Who drafts.
@@ -123,7 +124,7 @@ def draft_steps(bench: Bench) -> Program:
 
     def body(_: Any, draft: Any, carry: Any) -> Any:
         cache, token, _, cursor, key = carry
-        step_key, key = independent_keys(key, 2)
+        step_key, key = jax.random.split(key)
         token, probs, cache = bench.drafter(draft).step(cache, token, cursor, step_key)
         cursor = jnp.where(cursor + 1 < first + bench.output_tokens, cursor + 1, first)
         return cache, token, probs, cursor, key
@@ -161,7 +162,7 @@ def verify_and_draft_first_steps(bench: Bench) -> Program:
 
     def body(target: Any, draft: Any, carry: Any) -> Any:
         target_cache, draft_cache, fed, _, cursor, key = carry
-        step_key, key = independent_keys(key, 2)
+        step_key, key = jax.random.split(key)
         logits, target_cache = target(fed, target_cache, cursor)
         fed = _next_tokens(fed, logits)
         token, probs, draft_cache = bench.drafter(draft).step(draft_cache, fed[:, :2], cursor - 1, step_key)
@@ -177,12 +178,12 @@ def verify_and_draft_first_steps(bench: Bench) -> Program:
 
 def verdicts(bench: Bench) -> Program:
     """Verification alone: filtering the target's logits [B, K+1, V], accepting, and drawing the next token."""
-    key = jax.random.key(bench.seed)
+    target_key, draft_key, key = jax.random.split(jax.random.key(bench.seed), 3)
     shape = (bench.batch, bench.lookahead + 1, bench.vocabulary)
 
     def body(_target: Any, _draft: Any, carry: Any) -> Any:
         proposal, logits, verdict_sum, key = carry
-        judge_key, key = independent_keys(key, 2)
+        judge_key, key = jax.random.split(key)
         # Shifts all logits of a sequence alike, which changes no distribution, and XLA does not know by how much.
         shifted = logits + verdict_sum.astype(jnp.float32)[:, None, None] * 1e-3
         verdict = judge(bench.sampling, judge_key, proposal, shifted, Forcing(), verdict_sum)
@@ -190,7 +191,6 @@ def verdicts(bench: Bench) -> Program:
         tokens = (proposal.tokens + verdict.next_token[:, None]) % bench.vocabulary
         return replace(proposal, tokens=tokens), logits, verdict_sum, key
 
-    target_key, draft_key = independent_keys(key, 2)
     logits = jax.random.normal(target_key, shape, jnp.float32)
     drafted = jax.nn.softmax(jax.random.normal(draft_key, shape, jnp.float32)[:, : bench.lookahead], axis=-1)
     greedy = bench.sampling.greedy or not bench.lookahead
@@ -205,7 +205,7 @@ def prefills(bench: Bench, model: Literal["target", "draft"] = "target") -> Prog
     def body(target: Any, draft: Any, carry: Any) -> Any:
         cache, prompts, key = carry
         chosen = target if model == "target" else draft
-        step_key, key = independent_keys(key, 2)
+        step_key, key = jax.random.split(key)
         empty = jnp.zeros((bench.batch,), jnp.int32)
         logits, cache = chosen(prompts, cache, empty, last_only=True, fresh=True)
         first = bench.sampling.choose(step_key, bench.sampling.filter(logits[:, 0]))
@@ -250,8 +250,8 @@ def _compile(name: str, bench: Bench, body: Body, carry: Any, carry_specs: Any) 
     weights, structure = jax.tree.flatten(pair.models)
 
     def loop(weights: tuple[jax.Array, ...], carry: Any, repetitions: jax.Array) -> Any:
-        models = jax.tree.unflatten(structure, weights)
-        return lax.fori_loop(0, repetitions, lambda _, carry: partial(body, *models)(carry), carry)
+        target, draft = jax.tree.unflatten(structure, weights)
+        return lax.fori_loop(0, repetitions, lambda _, carry: body(target, draft, carry), carry)
 
     specs = tuple(jax.tree.leaves(pair.specs))
     shardings = jax.tree.map(partial(NamedSharding, pair.mesh), carry_specs)

@@ -11,8 +11,7 @@ from typing import Self
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jaxtyping import Float32, Int32, Key
+from jaxtyping import Float32, Int32
 
 from runtime.shapes import PRNGKey
 from simulator.spec.scenario import Decoding
@@ -66,15 +65,6 @@ class Sampling:
         before = jnp.cumsum(falling, axis=-1) - falling
         in_nucleus = before < self.top_p * jnp.sum(falling, axis=-1, keepdims=True)
         return jnp.maximum(least, jnp.min(jnp.where(in_nucleus, falling, jnp.inf), axis=-1, keepdims=True))
-
-
-def independent_keys(key: PRNGKey, count: int) -> Key[jax.Array, " count"]:
-    """``count`` keys from one, which is not to be used again.
-
-    The barrier keeps XLA:CPU from deriving the key anew for every element that is drawn with it, which made a round
-    65 % slower.
-    """
-    return lax.optimization_barrier(jax.random.split(key, count))
 
 
 def likeliest(logits: LogitRows) -> Int32[jax.Array, "*rows"]:

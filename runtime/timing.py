@@ -64,12 +64,13 @@ def interleaved(
     *,
     visits: int,
     window_s: float,
+    budget_s: float,
     report: Callable[[str], None] = lambda _: None,
 ) -> Session:
     """Time every program in ``visits`` quiet windows of about ``window_s`` seconds, round-robin.
 
-    Every program is run twice before, which warms it up and shows how many units fill a window. Up to twice as many
-    windows are tried where windows are dropped.
+    Every program is run twice before, which warms it up and shows how many units fill a window. Where windows are
+    dropped, others are tried until ``budget_s`` seconds are spent; every program is visited twice at least.
     """
     if not programs:
         return Session({}, 0.0, 0.0)
@@ -81,11 +82,12 @@ def interleaved(
         repetitions[name] = _repetitions(runs[name], window_s)
     windows = {name: _Windows() for name in names}
     foreign: list[float] = []
-    for visit in range(2 * visits):
-        wanting = [name for name in names if len(windows[name].quiet) < visits]
-        if not wanting:
+    started, visit = time.perf_counter(), 0
+    while wanting := [name for name in names if len(windows[name].quiet) < visits]:
+        if visit >= 2 and time.perf_counter() - started > budget_s:
             break
-        report(f"visit {visit + 1}: {len(wanting)} programs")
+        visit += 1
+        report(f"visit {visit}: {len(wanting)} of {len(names)} programs want a quiet window")
         for name in wanting:
             seconds, load = _window(runs[name], repetitions[name])
             foreign.append(load)

@@ -45,7 +45,9 @@ class Layer(nnx.Module):
         rows = step.lowering.min_rows
         qkv = project(rms_norm(x, self.attention_norm[...]), self.qkv[...], rows).astype(x.dtype)
         q, k, v = self._heads(qkv, step, share)
-        all_keys, all_values = append(keys, k, step.cursor), append(values, v, step.cursor)
+        scatter = step.lowering.scatter_append
+        all_keys = append(keys, k, step.cursor, scatter=scatter)
+        all_values = append(values, v, step.cursor, scatter=scatter)
         if step.cached is None:
             parts: tuple[Attended, ...] = (Attended(k, v, step.among_new),)
         elif step.lowering.split_attention:
@@ -88,10 +90,13 @@ class Decoder(nnx.Module):
         self.spec = spec
         self.share = Share.of(spec)
         self.lowering = lowering or Lowering.on(jax.default_backend(), spec.weight_dtype)
-        self.embedding = normal(spec, rngs, ("V", "D"), (spec.vocabulary, spec.d_model), fan_in=spec.d_model)
+        embedding = (spec.vocabulary, spec.d_model)
+        # A tied matrix lies as the head reads it, in every step and whole; the embedding takes single columns of it.
+        # The other way round XLA:CPU transposes all of it for every step of more than one row.
+        self.embedding = None if spec.tied_embeddings else normal(spec, rngs, ("V", "D"), embedding, fan_in=1)
         self.layers = nnx.List([Layer(spec, rngs) for _ in range(spec.layers)])
         self.final_norm = ones(spec)
-        self.head = None if spec.tied_embeddings else normal(spec, rngs, ("D", "V"), (spec.d_model, spec.vocabulary))
+        self.head = normal(spec, rngs, ("D", "V"), embedding[::-1])
 
     def __call__(
         self, tokens: Tokens, cache: KVCache, cursor: Cursor, *, last_only: bool = False, fresh: bool = False
@@ -119,18 +124,15 @@ class Decoder(nnx.Module):
     def _embed(self, tokens: jax.Array) -> Rows:
         """Each chip looks up the tokens of its own part of the vocabulary; their sum is the embedding."""
         own = tokens - self.share.index() * self.share.vocabulary
-        found = self.embedding[...][jnp.clip(own, 0, self.share.vocabulary - 1)]
+        place = jnp.clip(own, 0, self.share.vocabulary - 1)
+        found = self.head[...][:, place].T if self.embedding is None else self.embedding[...][place]
         if self.share.chips == 1:
             return found
         mine = (own >= 0) & (own < self.share.vocabulary)
         return self.share.all_reduce(jnp.where(mine[:, None], found, 0))
 
     def _logits(self, x: Rows) -> jax.Array:
-        normed = rms_norm(x, self.final_norm[...])
-        if self.head is None:
-            part = project(normed, self.embedding[...], self.lowering.min_rows, transposed=True)
-        else:
-            part = project(normed, self.head[...], self.lowering.min_rows)
+        part = project(rms_norm(x, self.final_norm[...]), self.head[...], self.lowering.min_rows)
         # The padding of the vocabulary lies at the end, in the last chips' parts.
         return self.share.gather_last(part)[:, : self.spec.vocabulary]
 

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from runtime.forcing import Forcing
-from runtime.sampling import Sampling, draw, independent_keys, likeliest
+from runtime.sampling import Sampling, draw, likeliest
 from runtime.shapes import Count, Logits, PRNGKey, Probs, TokenPerSequence, Tokens, Weights
 
 
@@ -58,7 +58,7 @@ def judge(
         forcing: what overrides the accepted count. All the work is done either way.
         rounds: number of this round of each sequence, from 0.
     """
-    accept_key, next_key, force_key = independent_keys(key, 3)
+    accept_key, next_key, force_key = jax.random.split(key, 3)
     if sampling.greedy:
         choices = likeliest(target_logits)
         unforced = leading(proposal.tokens == choices[:, :-1])
@@ -105,4 +105,5 @@ def leading(passed: jax.Array) -> Count:
 
 def at_position(values: jax.Array, position: Count) -> jax.Array:
     """``values[b, position[b]]`` of each sequence b."""
-    return jax.vmap(lambda own, at: own[at])(values, position)
+    chosen: jax.Array = jax.vmap(lambda own, at: own[at])(values, position)
+    return chosen

@@ -159,7 +159,7 @@ class _ChipFit:
     def _errors(self, values: Mapping[str, float]) -> Array:
         parameters = CostParameters.model_validate(self.parameters(values))
         predicted = np.array([self._predict(probe, parameters) for probe in self.timed])
-        return predicted / self.measured - 1
+        return np.asarray(predicted / self.measured - 1)
 
     def _predict(self, probe: ProbeRecord, parameters: CostParameters) -> float:
         model = probe.model

@@ -52,8 +52,11 @@ def fit(residuals: Callable[[Mapping[str, float]], Array], free: Mapping[str, Fr
         return dict(zip(names, (low + x * width).tolist(), strict=True))
 
     start = np.clip((np.array([free[name].start for name in names]) - low) / width, 1e-6, 1 - 1e-6)
+    def scaled(x: Array) -> Array:
+        return residuals(unscaled(x))
+
     solution = least_squares(
-        lambda x: residuals(unscaled(x)),
+        scaled,
         start,
         bounds=(np.zeros(len(names)), np.ones(len(names))),
         loss="soft_l1" if robust else "linear",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 from hypothesis import settings
 
 # The same examples on every run and on every machine, however busy: time is measured in benchmarks/, not asserted here.
 settings.register_profile("sps", deadline=None, derandomize=True)
 settings.load_profile("sps")
+
+# The planner is tested without JAX too. Virtual devices must be set before the first of them is used.
+if importlib.util.find_spec("jax") is not None:
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 8)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

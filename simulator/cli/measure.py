@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from simulator.cli.executable import executable
 from simulator.cli.files import records_json, write
 from simulator.cli.options import AsJson, File, OutFolder, Settings
 from simulator.cli.progress import stage
@@ -22,7 +23,7 @@ def measure(file: File, settings: Settings = None, as_json: AsJson = False, out:
     """Run every point of a scenario on this machine and record what it took."""
     from simulator.spec.load import load_scenario
 
-    points = load_scenario(file, settings or ())
+    points = executable(load_scenario(file, settings or ()))
     path = (out or default_folder(points)) / "measured.json"
     records = measure_points(points, path)
     if as_json:

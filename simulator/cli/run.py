@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from simulator.cli.compare import told
+from simulator.cli.executable import executable
 from simulator.cli.files import records_json, to_json, write
 from simulator.cli.measure import default_folder, measure_points
 from simulator.cli.options import AsJson, File, OutFolder, Settings
@@ -31,7 +32,7 @@ def run(file: File, settings: Settings = None, as_json: AsJson = False, out: Out
     from simulator import compare as comparing
     from simulator.spec.load import load_scenario
 
-    asked = load_scenario(file, settings or ())
+    asked = executable(load_scenario(file, settings or ()))
     folder = out or default_folder(asked)
     points = calibrated(asked, probe(asked, folder))
     predicted = predict_points(points)

@@ -1,11 +1,13 @@
 """Records -> plotly figures: pure functions that draw and decide nothing.
 
 style.py   colours, symbols, dashes and patterns; the layout that reads at 400 pixels; NOT VALIDATED
-curves.py  predicted against seen, speedup over K, time to N tokens
+curves.py  predicted against seen, time to N tokens
+speedup.py speedup over K
 bars.py    the round and its parts, the step and its mechanisms
 """
 
 from simulator.figures.bars import mechanisms, rounds
-from simulator.figures.curves import parity, speedup, time_to_tokens
+from simulator.figures.curves import parity, time_to_tokens
+from simulator.figures.speedup import speedup
 
 __all__ = ["mechanisms", "parity", "rounds", "speedup", "time_to_tokens"]

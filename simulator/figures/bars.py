@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from simulator.compare import View, label
-from simulator.figures.style import bar, bars_height, categories, escape, layout, place
+from simulator.compare import View
+from simulator.figures.style import MOST_POINTS, bar, bars_height, categories, escape, layout, place, side_by_side
 from simulator.spec.terms import MECHANISMS
 from simulator.tables import round_parts
 from simulator.tables.wording import short_names, time_scale
@@ -20,7 +20,7 @@ def rounds(views: Sequence[View]) -> go.Figure | None:
 
     None where no record has a round.
     """
-    shown = _beside(view for view in views if view.get("round_s"))
+    shown, left_out = side_by_side(view for view in views if view.get("round_s"))
     if not shown:
         return None
     unit, scale = time_scale(value.value for view in shown if (value := view.get("round_s")))
@@ -38,18 +38,9 @@ def rounds(views: Sequence[View]) -> go.Figure | None:
     limits = _pays_until(shown, scale)
     figure.add_trace(_marks("plain decoding of as many tokens", "line-ns-open", limits, labels, unit))
     figure.update_layout(barmode="stack", bargap=0.25)
-    layout(figure, shown, x=f"time of a round, {unit}", y="", height=bars_height(len(shown)))
+    layout(figure, shown, x=f"time of a round, {unit}{left_out}", y="", height=bars_height(len(shown)))
     categories(figure, labels)
     return figure
-
-
-def _beside(views: Iterable[View]) -> list[View]:
-    """One prediction of each point, with what was measured there right after it."""
-    points: dict[str, dict[str, View]] = {}
-    for view in views:
-        side = "predicted" if view.predicted else "seen"
-        points.setdefault(label(view), {}).setdefault(side, view)
-    return [sides[side] for sides in points.values() for side in ("predicted", "seen") if side in sides]
 
 
 def _pays_until(views: Sequence[View], scale: float) -> list[float | None]:
@@ -84,6 +75,7 @@ def mechanisms(views: Sequence[View]) -> go.Figure | None:
         for words, component in steps.items():
             if component in known:
                 stacks.setdefault(words, known[component])
+    stacks = dict(list(stacks.items())[:MOST_POINTS])
     if not stacks:
         return None
     unit, scale = time_scale(sum(parts.values()) for parts in stacks.values())

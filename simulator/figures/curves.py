@@ -1,4 +1,4 @@
-"""Predicted against seen, speedup over K, time to N tokens."""
+"""Predicted against seen, time to N tokens."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import math
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from simulator.compare import Comparison, Row, View, label
-from simulator.compare.views import devices
+from simulator.compare import Comparison, Row, View
 from simulator.figures.style import (
     BAR_HEIGHT,
     COLOURS,
-    DASHES,
     SYMBOLS,
     bars_height,
     categories,
@@ -21,6 +18,7 @@ from simulator.figures.style import (
     escape,
     layout,
     place,
+    side_by_side,
     spread,
 )
 from simulator.spec.record import Distribution
@@ -29,9 +27,7 @@ from simulator.tables.agreement import GOAL
 from simulator.tables.wording import short_names, term_words, time_scale
 
 _COMPARED = ("plain_step_s", "draft_first_step_s", "draft_step_s", "verify_step_s", "round_s", "tpot_s", "prefill_s")
-_PANEL_HEIGHT = 230
 _MANY_DECADES = 2.5
-_ASIDE = 0.015  # of the range of K
 
 
 def parity(comparison: Comparison) -> go.Figure | None:
@@ -98,86 +94,19 @@ def _log_axis(ends: Sequence[float]) -> dict[str, object]:
     return {"type": "log", "range": [low - 0.15, high + 0.15], **ticks}
 
 
-def speedup(views: Sequence[View]) -> go.Figure | None:
-    """Speedup over K: predicted lines, measured markers with their spread, a panel for each number of chips.
-
-    None where no record drafts anything.
-    """
-    drafting = [view for view in views if view.lookahead > 0 and view.get("speedup")]
-    if not drafting:
-        return None
-    panels = {devices(view): view.chips for view in sorted(drafting, key=lambda view: view.chips)}
-    titles = [f"on {words}" for words in panels]
-    figure = make_subplots(rows=len(panels), shared_xaxes=True, subplot_titles=titles, vertical_spacing=0.09)
-    # To the right, clear of the words NOT VALIDATED.
-    figure.update_annotations(x=1, xanchor="right", font={"size": 13})
-    names = short_names(view.draft for view in drafting)
-    span = max(view.lookahead for view in drafting) - min(view.lookahead for view in drafting)
-    for row, chips in enumerate(panels.values(), start=1):
-        for index, draft in enumerate(names):
-            here = [view for view in drafting if view.chips == chips and view.draft == draft]
-            for predicted in (True, False):
-                points = _by_lookahead([view for view in here if view.predicted == predicted])
-                aside = 0.0 if predicted else (index - (len(names) - 1) / 2) * _ASIDE * span
-                if points:
-                    line = _line(points, escape(names[draft]), index, aside)
-                    figure.add_trace(line.update(showlegend=row == 1), row=row, col=1)
-        figure.add_hline(y=1, line={"dash": "dot", "color": "#888888", "width": 1.5}, row=row, col=1)
-    layout(figure, drafting, x="", y="speedup", height=130 + _PANEL_HEIGHT * len(panels))
-    figure.update_xaxes(tickvals=sorted({view.lookahead for view in drafting}), showticklabels=True)
-    figure.update_yaxes(matches="y", range=_speedup_range(drafting))
-    figure.update_xaxes(title={"text": "K, draft tokens proposed per round"}, row=len(panels))
-    return figure
-
-
-def _speedup_range(views: Sequence[View]) -> list[float]:
-    """From under 1 (no gain) to over the best, with room for the error bars."""
-    seen = [end for view in views if (v := view.get("speedup")) for end in (v.value, v.low, v.high) if end is not None]
-    low, high = min(1.0, *seen), max(1.0, *seen)
-    return [low - 0.06 * (high - low), high + 0.06 * (high - low)]
-
-
-def _by_lookahead(views: Sequence[View]) -> list[View]:
-    """One record for each K: that which plays the output to its end, where there are several predictions."""
-    known = {view.lookahead: view for view in sorted(views, key=lambda view: view.record.kind)}
-    return [known[lookahead] for lookahead in sorted(known)]
-
-
-def _line(points: Sequence[View], draft: str, index: int, aside: float) -> go.Scatter:
-    """Speedups of one draft on one number of chips, ``aside`` of their K so that error bars do not cover each other."""
-    values = [(v.value, v.low, v.high) for point in points if (v := point.get("speedup"))]
-    predicted = points[0].predicted
-    name = f"{draft}, {'predicted' if predicted else 'seen'}"
-    return go.Scatter(
-        name=name,
-        legendgroup=name,
-        x=[point.lookahead + aside for point in points],
-        text=[str(point.lookahead) for point in points],
-        y=[value for value, _, _ in values],
-        mode="lines" if predicted and len(points) > 1 else "markers",
-        line={"color": cycle(COLOURS, index), "dash": cycle(DASHES, index), "width": 2},
-        marker={
-            "symbol": cycle(SYMBOLS, index) + ("-open" if predicted else ""),
-            "size": 10,
-            "color": cycle(COLOURS, index),
-        },
-        hovertemplate=f"{name}<br>K %{{text}}: %{{y:.2f}} x<extra></extra>",
-        **spread(values, 1.0, "y"),
-    )
-
-
 def time_to_tokens(views: Sequence[View]) -> go.Figure | None:
     """How long a request of N tokens takes: median, mean, 90th and 99th percentile; None where nobody knows."""
-    known = [(view, d) for view in views if isinstance(d := view.record.metrics.get("time_to_tokens_s"), Distribution)]
+    timed = (view for view in views if isinstance(view.record.metrics.get("time_to_tokens_s"), Distribution))
+    shown, left_out = side_by_side(timed)
+    known = [(view, d) for view in shown if isinstance(d := view.record.metrics["time_to_tokens_s"], Distribution)]
     if not known:
         return None
     unit, scale = time_scale(distribution.p99 for _, distribution in known)
     names = short_names(view.draft for view, _ in known)
-    ranked = sorted(known, key=lambda item: [label(view) for view, _ in known].index(label(item[0])))
-    labels = [place(view, names) for view, _ in ranked]
+    labels = [place(view, names) for view, _ in known]
     figure = go.Figure()
     parts = (("median", "p50"), ("mean", "mean"), ("90 %", "p90"), ("99 %", "p99"))
-    for words, (_, distribution) in zip(labels, ranked, strict=True):
+    for words, (_, distribution) in zip(labels, known, strict=True):
         span = [distribution.p50 / scale, distribution.p99 / scale]
         line = {"color": "#888888", "width": 2}
         figure.add_scatter(x=span, y=[words] * 2, mode="lines", line=line, showlegend=False, hoverinfo="skip")
@@ -185,7 +114,7 @@ def time_to_tokens(views: Sequence[View]) -> go.Figure | None:
         figure.add_trace(
             go.Scatter(
                 name=words,
-                x=[getattr(distribution, part) / scale for _, distribution in ranked],
+                x=[getattr(distribution, part) / scale for _, distribution in known],
                 y=labels,
                 mode="markers",
                 marker={"symbol": cycle(SYMBOLS, index), "size": 9, "color": cycle(COLOURS, index)},
@@ -193,7 +122,7 @@ def time_to_tokens(views: Sequence[View]) -> go.Figure | None:
             )
         )
     tokens = sorted({view.scenario.workload.output_tokens for view, _ in known})
-    title = f"time to {' or '.join(f'{n:,}' for n in tokens)} tokens, {unit}"
+    title = f"time to {' or '.join(f'{n:,}' for n in tokens)} tokens, {unit}{left_out}"
     layout(figure, [view for view, _ in known], x=title, y="", height=bars_height(len(known)) - BAR_HEIGHT)
     categories(figure, labels)
     return figure

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
-from simulator.compare import View
+from simulator.compare import View, label
 
 # Okabe and Ito's palette, which people with any kind of colour vision can tell apart; without its yellow, which
 # vanishes on white, and with a grey in its place.
@@ -18,6 +18,8 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("", "/", "x", ".", "\\", "-", "|")
 NOT_VALIDATED = "NOT VALIDATED"
 BAR_HEIGHT = 26
+MOST_POINTS = 40
+"""Points of which a figure with a line for each still reads."""
 _LEGEND = {
     "orientation": "h",
     "traceorder": "normal",
@@ -82,6 +84,17 @@ def place(view: View, names: Mapping[str, str]) -> str:
     others = "".join(f" {value}" for value in view.other_axes.values())
     side = "pred" if view.predicted else "seen"
     return escape(f"{names[view.draft]} X{view.chips} K{view.lookahead}{others} {side}")
+
+
+def side_by_side(views: Iterable[View]) -> tuple[list[View], str]:
+    """One prediction of each point with what was seen there right after it; and a word on points left out."""
+    points: dict[str, dict[str, View]] = {}
+    for view in views:
+        side = "predicted" if view.predicted else "seen"
+        points.setdefault(label(view), {}).setdefault(side, view)
+    shown = list(points.values())[:MOST_POINTS]
+    pairs = [sides[side] for sides in shown for side in ("predicted", "seen") if side in sides]
+    return pairs, f" (the first {MOST_POINTS} of {len(points):,} points)" if len(points) > MOST_POINTS else ""
 
 
 def categories(figure: go.Figure, labels: Sequence[str]) -> None:

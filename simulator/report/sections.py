@@ -15,6 +15,7 @@ from simulator.compare import Comparison, View, question
 from simulator.tables import Column, Table
 
 _LONGEST_VALUE = 400
+_MOST_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ def _published(comparison: Comparison) -> Section:
 
 def _every_row(comparison: Comparison) -> Section:
     rows = comparison.record_rows
-    return Section("Every term of every point", tables=(tables.by_term(rows, f"{len(rows)} rows"),), folded=True)
+    title = f"{len(rows):,} rows" + (f", the first {_MOST_ROWS:,} here" if len(rows) > _MOST_ROWS else "")
+    return Section("Every term of every point", tables=(tables.by_term(rows[:_MOST_ROWS], title),), folded=True)
 
 
 def _calibrations(views: Sequence[View]) -> Section:

@@ -10,9 +10,10 @@ from pydantic import BaseModel
 
 from simulator.errors import ConfigError, Problem
 from simulator.spec.describe import Node, accepted_keys
+from simulator.spec.document import Document, PathKey, Place, shorten
 from simulator.spec.problems import closest, elsewhere, nearest
 from simulator.spec.scenario import Scenario
-from simulator.spec.source import Document, PathKey, Place, parse, shorten
+from simulator.spec.source import parse
 
 MAX_POINTS = 10_000
 _TOP = {"HardwareProfile": "a hardware profile", "ModelSpec": "a model"}
@@ -45,7 +46,7 @@ def take_sweep(document: Document, problems: list[Problem]) -> dict[PathKey, lis
 def _axis_problem(sweep: Document, name: str | int) -> Problem | None:
     values, place = sweep.data[name], sweep.place((name,))
     if accepts := path_problem(str(name)):
-        return place.problem(f"sweep.{name}", accepts, str(name))
+        return place.problem(f"sweep.{name}", accepts, shorten(str(name)))
     if not isinstance(values, tuple) or not values:
         return place.problem(f"sweep.{name}", "a list of at least one value, such as [2, 4, 8]")
     return None

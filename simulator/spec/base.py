@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.errors import ConfigError
 from simulator.spec import library
-from simulator.spec.source import Document, PathKey, copy_data, get_path
+from simulator.spec.document import Document, PathKey, copy_data, get_path
 
 
 def lay_under(document: Document, path: Path) -> None:

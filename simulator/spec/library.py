@@ -12,9 +12,10 @@ import os
 from pathlib import Path
 
 from simulator.errors import ConfigError, Problem
+from simulator.spec.document import Document, PathKey, dotted, get_path
 from simulator.spec.fields import OR_FILE
 from simulator.spec.problems import closest, nearest
-from simulator.spec.source import Document, PathKey, dotted, get_path, read
+from simulator.spec.source import read
 
 _HOME = Path(__file__).resolve().parent.parent.parent
 PROFILES = _HOME / "hardware_profiles"

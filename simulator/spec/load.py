@@ -14,10 +14,10 @@ from simulator.errors import ConfigError, Problem
 from simulator.spec import library
 from simulator.spec.axes import MAX_POINTS, path_problem, read_settings, take_sweep
 from simulator.spec.base import lay_under
+from simulator.spec.document import Document, PathKey, dotted, get_path
 from simulator.spec.physics import physics_problems
 from simulator.spec.problems import MAX_MISTAKES, from_validation, in_file_order
 from simulator.spec.scenario import Scenario
-from simulator.spec.source import Document, PathKey, dotted, get_path
 
 __all__ = ["MAX_POINTS", "Point", "load_scenario", "path_problem", "scenario_from"]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from simulator.errors import Problem
 from simulator.spec.acceptance import ForcedAcceptance
 from simulator.spec.axes import path_problem
+from simulator.spec.document import Document, PathKey, dotted
 from simulator.spec.hardware import HardwareProfile, TorusTopology, parse_slice, slice_chips
 from simulator.spec.problems import nearest
 from simulator.spec.scenario import Scenario
-from simulator.spec.source import Document, PathKey, dotted
 
 Found = Iterator[tuple[PathKey, str]]
 

@@ -26,7 +26,7 @@ from simulator.spec.describe import (
     walk,
     words,
 )
-from simulator.spec.source import Document, PathKey, dotted, get_path
+from simulator.spec.document import Document, PathKey, dotted, get_path, shorten
 
 MAX_MISTAKES = 1000
 _BOUNDS = {
@@ -189,7 +189,8 @@ def _located(mistake: _Mistake, document: Document, accepts: str) -> Problem:
     name = dotted(mistake.path)
     if mistake.kind == "missing":
         return document.inside(mistake.path[:-1]).problem(name, accepts, "")
-    return document.place(mistake.path).problem(name, accepts, str(mistake.path[-1]) if mistake.kind == "key" else None)
+    words = shorten(str(mistake.path[-1])) if mistake.kind == "key" else None
+    return document.place(mistake.path).problem(name, accepts, words)
 
 
 def _accepts(mistake: _Mistake, document: Document) -> str:

@@ -14,13 +14,13 @@ from pydantic import BaseModel
 from simulator.spec.acceptance import Acceptance
 from simulator.spec.axes import MAX_POINTS
 from simulator.spec.describe import every_path
+from simulator.spec.document import dotted
 from simulator.spec.drafting import ModelDraft
 from simulator.spec.explain import MORE_KEYS
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.library import REFERENCES
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Decoding, Deployment, DraftDeployment, Scenario, Workload
-from simulator.spec.source import dotted
 
 FILES: dict[str, type[BaseModel]] = {"scenario": Scenario, "hardware": HardwareProfile, "model": ModelSpec}
 """`<name>.schema.json` is the schema of files that hold one of these."""

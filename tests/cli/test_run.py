@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import runtime
+from runtime import host
 from simulator import calibration
 from simulator.cli import app
 from simulator.errors import MeasurementError
@@ -28,9 +29,9 @@ FEW = ("--set", "decoding.lookahead=2", "--set", "draft.model=quickstart-draft-w
 
 
 def a_probe(platform: str = "cpu") -> ProbeRecord:
-    host = HostDescription(platform=platform, device=platform, cores=2)
+    described = HostDescription(platform=platform, device=platform, cores=2)
     return ProbeRecord(
-        kind="decode_step", chips=1, time=Timing(median=1e-3, low=9e-4, high=1.1e-3, windows=5), host=host
+        kind="decode_step", chips=1, time=Timing(median=1e-3, low=9e-4, high=1.1e-3, windows=5), host=described
     )
 
 
@@ -47,6 +48,7 @@ class Machine:
         self._patch = monkeypatch
         self.install("probes", probe=self._probe)
         self.install("executor", measure=measure)
+        monkeypatch.setattr(host, "missing_flag", lambda _profile, _dtype: "")
         monkeypatch.setattr(calibration, "calibrate", lambda _probes, profile, name: made_up(profile, name))
         monkeypatch.setattr(calibration, "host_profile", lambda profile, _host: profile)
 

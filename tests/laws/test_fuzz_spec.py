@@ -91,6 +91,7 @@ def assert_readable(error: ConfigError) -> None:
     for problem in error.problems:
         assert problem.accepts.strip(), problem
         assert "\n" not in f"{problem.accepts}{problem.found}", problem
+        assert str(problem).count("\n") == 1 + bool(problem.found), problem
         assert not re.search(r"pydantic|Input should|<class|Traceback|^something else", problem.accepts), problem
         assert (problem.line >= 1) == (problem.column >= 1), problem
     str(error).encode("utf-8")

@@ -64,7 +64,7 @@ def test_stacked_series_differ_in_pattern_and_lines_in_dash_or_symbol(comparison
         bars = [trace for trace in figure.data if trace.type == "bar"]
         assert len({trace.marker.pattern.shape for trace in bars}) == len(bars)
     lines = {(trace.name, trace.line.dash, trace.marker.symbol) for trace in figures.speedup(comparison.views).data}
-    assert len({(dash, symbol) for _, dash, symbol in lines}) == len({name for name, _, _ in lines})
+    assert len({(dash, symbol) for _, dash, symbol in lines}) == len({name for name, _, _ in lines}) == 4
 
 
 def test_the_parts_of_each_round_add_up_to_the_round(comparison: Comparison) -> None:
@@ -95,6 +95,20 @@ def test_speedup_has_a_panel_for_each_number_of_chips(comparison: Comparison) ->
     seen = [trace for trace in figure.data if trace.mode == "markers"]
     assert [list(trace.x) for trace in predicted] == [[2, 4, 8]] * 4
     assert all(trace.error_y.array is not None for trace in seen)
+
+
+def test_a_large_sweep_is_drawn_in_part_and_says_so(records: list[RunRecord]) -> None:
+    many = []
+    for length in range(100, 108):
+        for record in records:
+            workload = record.scenario["workload"] | {"output_tokens": length}
+            axes = record.axes | {"workload.output_tokens": length}
+            scenario = record.scenario | {"workload": workload}
+            many.append(record.model_copy(update={"scenario": scenario, "axes": axes}))
+    views = compare(many).views
+    assert "(the first 40 of 96 points)" in figures.rounds(views).layout.xaxis.title.text
+    assert "(the first 6 of 16 series)" in figures.speedup(views).layout.xaxis2.title.text
+    assert len(figures.time_to_tokens(views).data[-1].y) == 2 * 40
 
 
 def test_nothing_is_drawn_of_what_no_record_has(records: list[RunRecord]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from simulator.spec.describe import keys_of
 from simulator.spec.fields import Strict
 from simulator.spec.library import SCENARIOS
 from simulator.spec.load import load_scenario, scenario_from
@@ -229,5 +230,4 @@ def _schema_classes(base: type[BaseModel] = Strict) -> list[type[BaseModel]]:
 
 @pytest.mark.parametrize("schema", _schema_classes(), ids=lambda schema: schema.__name__)
 def test_yaml_names_of_a_class_are_all_different(schema: type[BaseModel]) -> None:
-    aliases = [field.alias for field in schema.model_fields.values()]
-    assert len(set(aliases)) == len(aliases)
+    assert len(keys_of(schema)) == len(schema.model_fields)

@@ -10,18 +10,8 @@ from typing import Any
 import pytest
 
 from simulator.errors import ConfigError, Problem
-from simulator.spec import source
-from simulator.spec.source import (
-    MAX_DEPTH,
-    MAX_FILE_BYTES,
-    Document,
-    dotted,
-    get_path,
-    parse,
-    read,
-    set_path,
-    walk_paths,
-)
+from simulator.spec.document import Document, dotted, get_path, set_path, shorten, walk_paths
+from simulator.spec.source import MAX_DEPTH, MAX_FILE_BYTES, parse, read
 
 
 def problems(text: str) -> tuple[Problem, ...]:
@@ -304,4 +294,4 @@ def test_syntax_messages_name_no_internals(text: str) -> None:
     assert problem.line >= 1
     assert problem.accepts != ""
     assert not any(word in problem.accepts for word in ("<", "token", "0x", "block mapping", "None"))
-    assert source.shorten(problem.found) == problem.found
+    assert shorten(problem.found) == problem.found
