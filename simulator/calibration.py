@@ -123,7 +123,9 @@ class _ChipFit:
         self.rows = sorted({p.batch * p.tokens for p in self.timed if p.kind in ("forward", "decode_step")} - {1})
 
     def solve(self) -> Fit:
-        free = {f"efficiency_{i}": Free(0.06, 0.002, 4.0) for i in range(len(self.knots))}
+        # A larger footprint never streams faster. Without this order, overheads hide in the efficiencies of small models.
+        free = {"efficiency": Free(0.06, 0.002, 4.0)}
+        free |= {f"gain_{i}": Free(0.1, 0.0, 20.0) for i in range(len(self.knots) - 1)}
         free |= {f"rows_{n}": Free(1.5, 1.0, 3.0 * n) for n in self.rows}
         kinds = {probe.kind for probe in self.timed}
         absent = [] if "round" in kinds else ["round"]
@@ -133,10 +135,10 @@ class _ChipFit:
 
     def parameters(self, values: Mapping[str, float]) -> dict[str, Any]:
         """The parameters as a profile's YAML has them."""
-        curve = [
-            {"footprint": format_quantity(float(size), "B"), "efficiency": values[f"efficiency_{i}"]}
-            for i, size in enumerate(self.knots)
-        ]
+        efficiency, curve = values["efficiency"], []
+        for i in reversed(range(len(self.knots))):
+            efficiency *= 1 + values.get(f"gain_{i}", 0.0)
+            curve.insert(0, {"footprint": format_quantity(float(self.knots[i]), "B"), "efficiency": efficiency})
         table = [
             {"payload": format_quantity(p.payload_bytes, "B"), "time": format_quantity(p.time.median, "s")}
             for p in self.collectives
