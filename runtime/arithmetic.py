@@ -31,14 +31,18 @@ class Lowering:
     avoids a round trip of the cache through on-chip memory; on a CPU it is slower for batches."""
     scatter_append: bool = False
     """Write the cache by one scatter over batch and heads (CPU), not by an update slice (TPU)."""
+    move_bits: bool = False
+    """Keep bfloat16 that is indexed, the cache and the embedding, as integers. XLA:CPU converts all of it to float32
+    for every gather, and for every update of a few positions there and back."""
     qkv_barrier: bool = False
     """Keep the layout that the heads want from leaking into the fused weight (TPU; helps some shapes, hurts others)."""
 
     @classmethod
     def on(cls, platform: str, dtype: str) -> Lowering:
         """What suits a JAX platform (``cpu``, ``gpu``, ``tpu``) and a type of weights."""
-        padded = platform == "tpu" or (platform == "cpu" and dtype == "bfloat16")
-        return cls(min_rows=2 if padded else 1, split_attention=platform == "tpu", scatter_append=platform == "cpu")
+        cpu, tpu = platform == "cpu", platform == "tpu"
+        padded = tpu or (cpu and dtype == "bfloat16")
+        return cls(min_rows=2 if padded else 1, split_attention=tpu, scatter_append=cpu, move_bits=cpu)
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,16 @@ def attend(queries: Queries, parts: tuple[Attended, ...], min_rows: int) -> Floa
     mixed = mixed / total
     mixed = mixed.reshape(batch, kv_heads, tokens, group, head_dim).transpose(0, 2, 1, 3, 4)
     return mixed.reshape(batch, tokens, heads, head_dim)
+
+
+def as_bits(x: jax.Array) -> jax.Array:
+    """bfloat16 as the integers that it is stored as; anything else as it is."""
+    return jax.lax.bitcast_convert_type(x, jnp.uint16) if x.dtype == jnp.bfloat16 else x
+
+
+def from_bits(x: jax.Array) -> jax.Array:
+    """The inverse of :func:`as_bits`."""
+    return jax.lax.bitcast_convert_type(x, jnp.bfloat16) if x.dtype == jnp.uint16 else x
 
 
 def pad(x: jax.Array, axis: int, least: int) -> jax.Array:

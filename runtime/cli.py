@@ -73,10 +73,14 @@ def _child(options: argparse.Namespace) -> int:
     import jax
 
     jax.config.update("jax_num_cpu_devices", request["devices"])
-    if request["task"] == "probe":
+    if request["task"] == "host":
+        from runtime.host import describe_host
+
+        answer: Any = describe_host().model_dump(mode="json", exclude_defaults=True)
+    elif request["task"] == "probe":
         from runtime.probes import probe_here
 
-        answer: Any = [r.to_json() for r in probe_here(request["devices"], request["dtype"], say)]
+        answer = [r.to_json() for r in probe_here(request["devices"], request["dtype"], say)]
     else:
         from runtime.executor import measure_here, points_from
 

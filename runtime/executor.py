@@ -17,24 +17,24 @@ import numpy as np
 
 from runtime import programs
 from runtime.children import run_child
+from runtime.decode_loop import DecodeState
 from runtime.forcing import Forcing
 from runtime.generate import finish, prefill
 from runtime.host import describe_host
 from runtime.mesh import chip_mesh, place_random
 from runtime.pair import Pair
-from runtime.probes import difference
 from runtime.sampling import Sampling
-from runtime.timing import Run, Session, interleaved
+from runtime.timing import Run, Session, build_all, interleaved
 from simulator.errors import RefusedError
 from simulator.spec.load import Point, scenario_from
-from simulator.spec.probe import Timing
+from simulator.spec.probe import HostDescription, Timing
 from simulator.spec.record import Distribution, RunRecord, new_record
 from simulator.spec.scenario import Scenario
 
 TIMEOUT_S = 3600.0
-VISITS = 5
+VISITS = 4
 WINDOW_S = 0.15
-BUDGET_S = 75.0
+BUDGET_S = 60.0
 
 
 def measure(points: Sequence[Point], report: Callable[[str], None]) -> list[RunRecord]:
@@ -44,6 +44,7 @@ def measure(points: Sequence[Point], report: Callable[[str], None]) -> list[RunR
         RefusedError: a scenario that this machine or this runtime cannot execute.
         MeasurementError: a measuring process failed.
     """
+    refuse_elsewhere(points)
     groups: dict[int, list[int]] = {}
     for index, point in enumerate(points):
         groups.setdefault(_devices(point.scenario), []).append(index)
@@ -66,22 +67,42 @@ def _devices(scenario: Scenario) -> int:
     return max(deployment.target_degree, deployment.draft_degree)
 
 
-def refuse_elsewhere(scenario: Scenario) -> None:
-    """Refuse a scenario for hardware that this machine does not have."""
-    platform, wanted = jax.devices()[0].platform, scenario.deployment.hardware
-    if (platform == "cpu") != wanted.shares_memory:
-        here = f"this machine's devices are {platform} ({jax.devices()[0].device_kind})"
-        raise RefusedError(f"{scenario.name} is for {wanted.name}; {here}")
+def refuse_elsewhere(points: Sequence[Point]) -> None:
+    """Refuse scenarios for hardware that this machine does not have.
+
+    JAX is asked in a process of its own, and only where it could have the wanted hardware.
+
+    Raises:
+        RefusedError: the machine's devices are of another kind.
+    """
+    wanted = {p.scenario.deployment.hardware.name for p in points if not p.scenario.deployment.hardware.shares_memory}
+    here = host_in_child() if wanted else None
+    if here is not None and here.platform == "cpu":
+        raise RefusedError(
+            f"the scenario is for {', '.join(sorted(wanted))}, and JAX finds only this machine's processor; "
+            "`sps predict` answers without running anything"
+        )
+
+
+def host_in_child() -> HostDescription:
+    """What machine this is, asked of JAX in a process that ends."""
+    answer = run_child({"task": "host", "devices": 1}, lambda _: None, 120.0)
+    return HostDescription.model_validate(answer | {"cpu_flags": tuple(answer.get("cpu_flags", ()))})
 
 
 def measure_here(points: Sequence[Point], report: Callable[[str], None]) -> list[RunRecord]:
     """Measure in this process, which must see the devices that all ``points`` need."""
-    for point in points:
-        refuse_elsewhere(point.scenario)
     report("building")
     bench = _Workbench(report)
     plans = [bench.plan(point.scenario) for point in points]
-    session = interleaved(bench.runs, visits=VISITS, window_s=WINDOW_S, budget_s=BUDGET_S, report=report)
+    session = interleaved(
+        build_all(bench.builders, report),
+        beyond=dict(bench.cold.values()),
+        visits=VISITS,
+        window_s=WINDOW_S,
+        budget_s=BUDGET_S,
+        report=report,
+    )
     provenance = {
         "host": describe_host().model_dump(mode="json", exclude_defaults=True),
         "noise_floor": session.noise_floor,
@@ -95,7 +116,7 @@ def measure_here(points: Sequence[Point], report: Callable[[str], None]) -> list
 
 @dataclass
 class _Generations:
-    """Real generations of one point: each run is one, and its units are rounds."""
+    """Real generations of one point: each run is one, from caches that hold the prompt; its units are rounds."""
 
     bench: programs.Bench
     forcing: Forcing
@@ -103,19 +124,29 @@ class _Generations:
     rounds: list[int] = field(default_factory=list)
     tokens_per_round: list[float] = field(default_factory=list)
 
-    def run(self, _: int) -> int:
-        """One generation from a prompt that is already in the caches; its rounds."""
-        bench, count = self.bench, len(self.seconds)
+    def build(self) -> Run:
+        """Compile the loop over rounds."""
+        bench = self.bench
+        compiled = finish.lower(bench.setting, bench.pair, self._start(0), self.forcing).compile()
+
+        def run(_: int) -> float:
+            state = jax.block_until_ready(self._start(1 + len(self.seconds)))
+            started = time.perf_counter()
+            state = jax.block_until_ready(compiled(bench.pair, state, self.forcing))
+            self.seconds.append(time.perf_counter() - started)
+            accepted = np.asarray(state.accepted)
+            self.tokens_per_round.append(1.0 + float(accepted[accepted >= 0].mean()))
+            self.rounds.append(int(np.asarray(state.rounds).max()))
+            return self.seconds[-1] / self.rounds[-1]
+
+        return run
+
+    def _start(self, count: int) -> DecodeState:
+        """Both models have read the prompt; other random choices follow every time."""
+        bench = self.bench
         prompts = bench.random_tokens(bench.prompt_tokens)
-        state = prefill(bench.setting, bench.pair, prompts, jax.random.key(bench.seed + count))
-        jax.block_until_ready(state)
-        started = time.perf_counter()
-        state = jax.block_until_ready(finish(bench.setting, bench.pair, state, self.forcing))
-        self.seconds.append(time.perf_counter() - started)
-        accepted = np.asarray(state.accepted)
-        self.tokens_per_round.append(1.0 + float(accepted[accepted >= 0].mean()))
-        self.rounds.append(int(np.asarray(state.rounds).max()))
-        return self.rounds[-1]
+        state: DecodeState = prefill(bench.setting, bench.pair, prompts, jax.random.key(1000 * bench.seed + count))
+        return state
 
 
 @dataclass(frozen=True)
@@ -132,7 +163,7 @@ class _PointPlan:
 
     def record(self, point: Point, session: Session, bench: _Workbench, provenance: dict[str, Any]) -> RunRecord:
         """The measured record."""
-        timings = {"plain_step": session.timings[self.plain]}
+        timings = {"plain_step": session.timing(self.plain)}
         metrics: dict[str, float | Distribution] = {"acceptance_length": 1.0, "speedup": 1.0}
         components: dict[str, float] = {}
         if self.generation:
@@ -153,12 +184,12 @@ class _PointPlan:
 
     def _of_a_round(self, session: Session) -> dict[str, Timing]:
         found = {
-            "draft_first_step": difference(session.timings[self.cold], session.timings[self.cold_less]),
-            "verify_step": session.timings[self.verify],
-            "sampling": session.timings[self.sampling],
-            "round": session.timings[self.generation],
+            "draft_first_step": session.beyond(self.cold, self.cold_less),
+            "verify_step": session.timing(self.verify),
+            "sampling": session.timing(self.sampling),
+            "round": session.timing(self.generation),
         }
-        return found | ({"draft_step": session.timings[self.draft]} if self.draft else {})
+        return found | ({"draft_step": session.timing(self.draft)} if self.draft else {})
 
 
 def _round_overhead(timings: dict[str, Timing], lookahead: int) -> dict[str, float]:
@@ -197,43 +228,40 @@ class _Workbench:
     """Models and programs of a group of points; what several points need is built and timed once."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        self.runs: dict[str, Run] = {}
+        self.builders: dict[str, Callable[[], Run]] = {}
         self.generations: dict[str, _Generations] = {}
+        self.cold: dict[str, tuple[str, str]] = {}
+        """By pair: the loop with a first draft step, and the loop that it is set against."""
         self._report = report
         self._targets: dict[str, Pair] = {}
         self._pairs: dict[str, Pair] = {}
-        self._cold: dict[str, tuple[str, str]] = {}
 
     def plan(self, scenario: Scenario) -> _PointPlan:
-        """Build what ``scenario`` needs and is not there yet."""
+        """What has to be timed for ``scenario``."""
         bench = self._bench(scenario)
         shape = f"B{bench.batch} P{bench.prompt_tokens} S{bench.setting.positions} {bench.sampling}"
         target = f"{scenario.target.name} x{scenario.deployment.target_degree} {shape}"
-        plain = self._add(f"plain step, {target}", lambda: programs.plain_steps(bench))
+        plain = self._add(f"plain step, {target}", programs.plain_steps, bench)
         if scenario.lookahead == 0 or scenario.draft_model is None:
             return _PointPlan(plain)
         lookahead = scenario.lookahead
         draft = f"{scenario.draft_model.name} x{scenario.deployment.draft_degree} {shape}"
-        verify = self._add(f"verify {lookahead + 1}, {target}", lambda: programs.verify_steps(bench))
-        one = self._add(f"draft step, {draft}", lambda: programs.draft_steps(bench)) if lookahead > 1 else ""
-        if (both := f"{target} {draft}") not in self._cold:
+        both = f"{target} {draft}"
+        verify = self._add(f"verify {lookahead + 1}, {target}", programs.verify_steps, bench)
+        one = self._add(f"draft step, {draft}", programs.draft_steps, bench) if lookahead > 1 else ""
+        if both not in self.cold:
             # The first draft step does not depend on K: it is timed at the first K of the pair.
-            cold = self._add(f"first draft step, {both}", lambda: programs.verify_and_draft_first_steps(bench))
-            self._cold[both] = (cold, verify)
-        cold, less = self._cold[both]
-        judged = f"verification {lookahead + 1}, B{bench.batch} V{bench.vocabulary} {bench.sampling} {target}"
-        sampling = self._add(judged, lambda: programs.verdicts(bench))
+            cold = self._add(f"first draft step, {both}", programs.verify_and_draft_first_steps, bench)
+            self.cold[both] = (cold, verify)
+        sampling = self._add(f"verification {lookahead + 1}, {target}", programs.verdicts, bench)
         generation = f"rounds K={lookahead}, {both} {scenario.acceptance} N{bench.output_tokens} {scenario.seed}"
-        if generation not in self.runs:
-            self._report(f"compiling {len(self.runs) + 1}: {generation}")
+        if generation not in self.builders:
             self.generations[generation] = _Generations(bench, Forcing.of(scenario.acceptance, lookahead))
-            self.runs[generation] = self.generations[generation].run
-        return _PointPlan(plain, verify, one, cold, less, sampling, generation)
+            self.builders[generation] = self.generations[generation].build
+        return _PointPlan(plain, verify, one, *self.cold[both], sampling, generation)
 
-    def _add(self, name: str, build: Callable[[], programs.Program]) -> str:
-        if name not in self.runs:
-            self._report(f"compiling {len(self.runs) + 1}: {name}")
-            self.runs[name] = build().run
+    def _add(self, name: str, build: Callable[[programs.Bench], programs.Program], bench: programs.Bench) -> str:
+        self.builders.setdefault(name, lambda: build(bench).run)
         return name
 
     def _bench(self, scenario: Scenario) -> programs.Bench:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from runtime.arithmetic import as_bits
 from runtime.shapes import Cursor, LayerCache, NewKeys
 from simulator.errors import RefusedError
 
@@ -45,14 +46,14 @@ def append(buffer: LayerCache, new: NewKeys, cursor: Cursor, *, scatter: bool) -
     caller must have room: see :func:`room`.
 
     Args:
-        buffer: [B, G, S, H].
+        buffer: [B, G, S, H]; bfloat16 may be kept as its bits.
         new: [B, G, T, H].
         cursor: [B].
         scatter: one scatter over all B x G rows, which XLA:CPU leaves alone. A plain update slice it computes twice,
             once for the attention that reads it and once for the loop that carries it, and copies the whole buffer
             four times a step for that.
     """
-    new = new.astype(buffer.dtype)
+    new = as_bits(new.astype(jnp.bfloat16)) if buffer.dtype == jnp.uint16 else new.astype(buffer.dtype)
     if scatter:
         batch, kv_heads = buffer.shape[:2]
         rows = (batch * kv_heads, -1, buffer.shape[3])
@@ -64,7 +65,6 @@ def append(buffer: LayerCache, new: NewKeys, cursor: Cursor, *, scatter: bool) -
 
 
 def _update_rows(buffer: jax.Array, new: jax.Array, cursor: Cursor, axis: int) -> jax.Array:
-    # Not an update slice for each row in a Python loop: XLA:CPU then converts a whole bfloat16 cache for each.
     return jax.vmap(lambda own, rows, at: lax.dynamic_update_slice_in_dim(own, rows, at, axis))(buffer, new, cursor)
 
 

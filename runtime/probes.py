@@ -7,8 +7,10 @@ matrix-vector benchmarks alone would be biased: they do not pay for what stands 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -23,15 +25,15 @@ from runtime.host import describe_host
 from runtime.mesh import chip_mesh, on_chips, place_random
 from runtime.pair import Pair
 from runtime.sampling import Sampling
-from runtime.timing import Run, Session, interleaved
+from runtime.timing import Run, Session, build_all, interleaved
 from simulator.spec.acceptance import RateAcceptance
 from simulator.spec.model import ModelSpec
-from simulator.spec.probe import HostDescription, ProbeRecord, Timing
+from simulator.spec.probe import HostDescription, ProbeRecord
 
 TIMEOUT_S = 600.0
 POSITIONS = 192
 """S, allocated positions of each probe's cache."""
-TOKENS = (2, 3, 5, 9)
+TOKENS = (1, 2, 3, 5, 9)
 """T of the passes whose growth over one token is tabulated."""
 PAYLOADS = (1024, 8192, 65536)
 """Bytes of the all-reduces."""
@@ -60,10 +62,14 @@ def probe(device_counts: Sequence[int], report: Callable[[str], None], dtype: st
 def probe_here(devices: int, dtype: str, report: Callable[[str], None]) -> list[ProbeRecord]:
     """Probe in this process, which must see ``devices`` devices."""
     plan = _Plan(devices, dtype)
-    report("building")
     jobs = plan.jobs()
     session = interleaved(
-        {job.name: job.run for job in jobs}, visits=VISITS, window_s=WINDOW_S, budget_s=BUDGET_S, report=report
+        build_all({job.name: job.build for job in jobs}, report),
+        beyond={job.name: job.less for job in jobs if job.less},
+        visits=VISITS,
+        window_s=WINDOW_S,
+        budget_s=BUDGET_S,
+        report=report,
     )
     host = describe_host()
     return [record for job in jobs for record in job.records(session, host)]
@@ -92,28 +98,15 @@ class _Job:
     """One timed program and the record that it makes."""
 
     name: str
-    run: Run
-    fields: dict[str, Any] | None
-    """Of the record; None where the time is only a part of another job's."""
+    build: Callable[[], Run]
+    fields: dict[str, Any]
+    """Of the record."""
     less: str = ""
     """The job whose time is subtracted."""
 
     def records(self, session: Session, host: HostDescription) -> list[ProbeRecord]:
-        if self.fields is None:
-            return []
-        time = session.timings[self.name]
-        if self.less:
-            time = difference(time, session.timings[self.less])
+        time = session.beyond(self.name, self.less) if self.less else session.timing(self.name)
         return [ProbeRecord(time=time, host=host, **self.fields)]
-
-
-def difference(whole: Timing, part: Timing) -> Timing:
-    """The time of what ``whole`` does beyond ``part``; the spreads add in quadrature. At least a nanosecond."""
-    middle = max(whole.median - part.median, 1e-9)
-    down = float(np.hypot(whole.median - whole.low, part.high - part.median))
-    up = float(np.hypot(whole.high - whole.median, part.median - part.low))
-    windows = min(whole.windows, part.windows)
-    return Timing(median=middle, low=max(middle - down, 1e-9), high=middle + up, windows=windows)
 
 
 class _Plan:
@@ -122,9 +115,9 @@ class _Plan:
     def __init__(self, devices: int, dtype: str) -> None:
         self.devices = devices
         self.small = _shape("probe-small", dtype, 2, 256, 704)
-        self.deep = _shape("probe-deep", dtype, 10, 256, 704)
+        self.deep = _shape("probe-deep", dtype, 8, 256, 704)
         self.middle = _shape("probe-middle", dtype, 2, 768, 2048)
-        self.large = _shape("probe-large", dtype, 4, 1024, 4096)
+        self.large = _shape("probe-large", dtype, 2, 2048, 5632)
         self.mesh = chip_mesh(devices, devices)
         keys = jax.random.split(jax.random.key(0), 4)
         shapes = (self.small, self.deep, self.middle, self.large)
@@ -137,42 +130,55 @@ class _Plan:
         return programs.Bench(pair, 1, 64, 64, lookahead, Sampling(temperature=1.0), positions=POSITIONS)
 
     def jobs(self) -> list[_Job]:
-        found: list[_Job] = []
+        """Everything that is timed, not yet compiled."""
         shared: dict[str, Any] = {"chips": self.devices, "positions": POSITIONS}
-        for spec in (self.small, self.deep, self.middle, self.large):
-            program = programs.plain_steps(self.bench(spec))
-            fields = shared | {"kind": "decode_step", "model": spec}
-            found.append(_Job(f"{spec.name} decode", program.run, fields))
-        for spec in (self.deep, self.large):
-            for tokens in (1, *TOKENS):
-                program = programs.verify_steps(self.bench(spec), tokens)
-                fields = shared | {"kind": "forward", "model": spec, "tokens": tokens}
-                found.append(_Job(f"{spec.name} forward {tokens}", program.run, fields))
-        for lookahead in (2, 8):
-            program = programs.verdicts(self.bench(self.small, self.small, lookahead))
-            fields = shared | {"kind": "verification", "model": self.small, "tokens": lookahead + 1}
-            found.append(_Job(f"verification {lookahead + 1}", program.run, fields))
-        found += self._in_rounds(shared)
-        return found + (self._all_reduces() if self.devices > 1 else [])
+        found = [
+            self._job(f"{spec.name} decode", programs.plain_steps, self.bench(spec), shared | {"kind": "decode_step"})
+            for spec in (self.small, self.deep, self.middle, self.large)
+        ]
+        for spec, lengths in ((self.small, (1,)), (self.deep, (1, 3, 9)), (self.large, TOKENS)):
+            for tokens in lengths:
+                build = partial(programs.verify_steps, tokens=tokens)
+                fields = shared | {"kind": "forward", "tokens": tokens}
+                found.append(self._job(f"{spec.name} forward {tokens}", build, self.bench(spec), fields))
+        for tokens in (3, 9):
+            fields = shared | {"kind": "verification", "tokens": tokens}
+            bench = self.bench(self.small, self.small, tokens - 1)
+            found.append(self._job(f"verification {tokens}", programs.verdicts, bench, fields))
+        return found + self._in_rounds(shared) + (self._all_reduces() if self.devices > 1 else [])
+
+    def _job(
+        self,
+        name: str,
+        build: Callable[[programs.Bench], programs.Program],
+        bench: programs.Bench,
+        fields: dict[str, Any],
+        less: str = "",
+    ) -> _Job:
+        """A job whose record is about the draft and its partner, or about the target where that is the draft too."""
+        target = bench.pair.target.spec
+        draft = bench.pair.draft.spec if bench.pair.draft is not None else target
+        about = {"model": target} if draft == target else {"model": draft, "partner": target}
+        return _Job(name, lambda: build(bench).run, about | fields, less)
 
     def _in_rounds(self, shared: dict[str, Any]) -> list[_Job]:
         """The first draft step of a round, cold after the target, and a whole round."""
-        lookahead = 4
-        cold = programs.verify_and_draft_first_steps(self.bench(self.large, self.deep, lookahead))
-        fields = shared | {"kind": "first_draft_step", "model": self.deep, "partner": self.large, "tokens": 2}
-        law = RateAcceptance(kind="rate", acceptance_rate=0.7)
-        whole = programs.rounds(self.bench(self.middle, self.small, lookahead), law)
-        in_round = shared | {"kind": "round", "model": self.small, "partner": self.middle, "tokens": lookahead + 1}
+        tokens, law = 5, RateAcceptance(kind="rate", acceptance_rate=0.7)
+        cold = shared | {"kind": "first_draft_step", "tokens": 2}
+        whole = shared | {"kind": "round", "tokens": tokens}
+        rounds = partial(programs.rounds, acceptance=law)
+        after = f"{self.large.name} forward {tokens}"
+        steps = programs.verify_and_draft_first_steps
         return [
-            _Job("first draft step", cold.run, fields, less=f"{self.large.name} forward {lookahead + 1}"),
-            _Job("round", whole.run, in_round),
+            self._job("first draft step", steps, self.bench(self.large, self.deep, tokens - 1), cold, after),
+            self._job("round", rounds, self.bench(self.middle, self.small, tokens - 1), whole),
         ]
 
     def _all_reduces(self) -> list[_Job]:
         return [
             _Job(
                 f"all-reduce {payload} B",
-                self._all_reduce(payload),
+                partial(self._all_reduce, payload),
                 {"kind": "all_reduce", "chips": self.devices, "payload_bytes": float(payload)},
             )
             for payload in PAYLOADS
@@ -191,9 +197,10 @@ class _Plan:
         values = jax.device_put(values, NamedSharding(self.mesh, split))
         compiled = jax.jit(on_chips(loop, self.mesh, (split, same), split)).lower(values, np.int32(1)).compile()
 
-        def run(repetitions: int) -> int:
+        def run(repetitions: int) -> float:
+            started = time.perf_counter()
             jax.block_until_ready(compiled(values, np.int32(repetitions)))
-            return repetitions
+            return (time.perf_counter() - started) / repetitions
 
         return run
 

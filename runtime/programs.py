@@ -8,6 +8,7 @@ starts over behind its prompt, so that a program may be called for ever.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -99,11 +100,12 @@ class Program:
     weights: tuple[jax.Array, ...]
     carry: Any
 
-    def run(self, repetitions: int) -> int:
-        """Repeat the component, wait until it is done, and say how often it was."""
+    def run(self, repetitions: int) -> float:
+        """Repeat the component, wait until it is done, and return the seconds of one repetition."""
+        started = time.perf_counter()
         self.carry = self.compiled(self.weights, self.carry, np.int32(repetitions))
         jax.block_until_ready(self.carry)
-        return repetitions
+        return (time.perf_counter() - started) / repetitions
 
 
 def plain_steps(bench: Bench) -> Program:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from runtime.arithmetic import Attended, Lowering, attend, project, rms_norm, rotate
+from runtime.arithmetic import Attended, Lowering, as_bits, attend, from_bits, project, rms_norm, rotate
 from runtime.kv_cache import KVCache, append, empty_cache
 from runtime.shapes import Cursor, LayerCache, Logits, NewKeys, Queries, Rows, Tokens
 from runtime.share import Share, lay_out
@@ -51,9 +51,9 @@ class Layer(nnx.Module):
         if step.cached is None:
             parts: tuple[Attended, ...] = (Attended(k, v, step.among_new),)
         elif step.lowering.split_attention:
-            parts = (Attended(keys, values, step.cached), Attended(k, v, step.among_new))
+            parts = (Attended(from_bits(keys), from_bits(values), step.cached), Attended(k, v, step.among_new))
         else:
-            parts = (Attended(all_keys, all_values, step.cached),)
+            parts = (Attended(from_bits(all_keys), from_bits(all_values), step.cached),)
         attended = attend(q, parts, rows).astype(x.dtype).reshape(x.shape[0], -1)
         return x + share.all_reduce(project(attended, self.output[...], rows).astype(x.dtype)), all_keys, all_values
 
@@ -119,13 +119,15 @@ class Decoder(nnx.Module):
     def empty_cache(self, batch: int, positions: int) -> KVCache:
         """This chip's cache for ``batch`` sequences of at most ``positions``."""
         shape = (batch, self.share.kv_heads, positions, self.spec.head_dim)
-        return empty_cache(self.spec.layers, shape, jnp.dtype(self.spec.kv_dtype or self.spec.weight_dtype))
+        dtype = jnp.dtype(self.spec.kv_dtype or self.spec.weight_dtype)
+        bits = self.lowering.move_bits and dtype == jnp.bfloat16
+        return empty_cache(self.spec.layers, shape, jnp.dtype(jnp.uint16) if bits else dtype)
 
     def _embed(self, tokens: jax.Array) -> Rows:
         """Each chip looks up the tokens of its own part of the vocabulary; their sum is the embedding."""
         own = tokens - self.share.index() * self.share.vocabulary
         place = jnp.clip(own, 0, self.share.vocabulary - 1)
-        found = self.head[...][:, place].T if self.embedding is None else self.embedding[...][place]
+        found = self.head[...][:, place].T if self.embedding is None else from_bits(self.embedding[...][place])
         if self.share.chips == 1:
             return found
         mine = (own >= 0) & (own < self.share.vocabulary)
@@ -138,8 +140,15 @@ class Decoder(nnx.Module):
 
 
 def share_out(model: Decoder, chips: int, axes: tuple[str, ...]) -> Decoder:
-    """The model of one chip, its weights laid out for ``chips`` chips along the mesh axes ``axes``."""
+    """The model of one chip, its weights laid out for ``chips`` chips along the mesh axes ``axes``.
+
+    Where the lowering moves bits, the embedding becomes integers, for a tied model a copy of its own; such a model runs
+    and cannot be trained.
+    """
     laid_out = nnx.clone(model)
+    if model.lowering.move_bits and model.spec.weight_dtype == "bfloat16":
+        rows = model.head[...].T if model.embedding is None else model.embedding[...]
+        laid_out.embedding = nnx.data(nnx.Param(as_bits(rows), axes=("V", "D")))
     for _, weight in nnx.iter_graph(laid_out):
         if isinstance(weight, nnx.Param):
             weight.set_value(lay_out(weight.get_value(), weight.axes, model.spec, chips))

@@ -1,7 +1,7 @@
 """Probe records -> a named calibration: parameters fitted to what a machine was measured to do.
 
-Fitted for every number of chips on its own: bandwidth efficiency as a curve over the footprint, T(n), overheads a layer,
-a step and a round, sampling and verification. The all-reduce is not fitted but tabulated.
+Fitted for every number of chips on its own: bandwidth efficiency over the footprint, arithmetic efficiency over
+the rows, overheads a layer, a step and a round, sampling and verification. The all-reduce is not fitted but tabulated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from simulator.cost.operations import Pass, Shape
 from simulator.cost.step import Machine, footprint, sampling_time, step_cost
 from simulator.errors import MeasurementError
 from simulator.fitting import Fit, Free, fit
-from simulator.spec.hardware import Calibration, CostParameters, HardwareProfile
+from simulator.spec.hardware import Calibration, CostParameters, HardwareProfile, datasheet_calibration
 from simulator.spec.model import ModelSpec
 from simulator.spec.probe import HostDescription, ProbeRecord
 from simulator.units import format_quantity
@@ -33,8 +33,6 @@ _OVERHEADS = {
     "verification_base": Free(5e-5, 0.0, 0.01),
     "verification_per_logit": Free(5e-9, 0.0, 1e-6),
 }
-MATMUL_EFFICIENCY = 1.0
-"""Where a table T(n) was measured it holds the compute; the roofline then only bounds attention."""
 
 
 def calibrate(probes: Sequence[ProbeRecord], profile: HardwareProfile, name: str) -> HardwareProfile:
@@ -120,22 +118,48 @@ class _ChipFit:
         self.knots = sorted(
             {round(self._footprint(p.model)) for p in self.timed if p.kind == "decode_step" and p.model}
         )
-        self.rows = sorted({p.batch * p.tokens for p in self.timed if p.kind in ("forward", "decode_step")} - {1})
+        self.rows = sorted({p.batch * p.tokens for p in self.timed if self._is_pass(p)} - {1})
 
     def solve(self) -> Fit:
-        # A larger footprint never streams faster. Without this order, overheads hide in the efficiencies of small models.
-        free = {"efficiency": Free(0.06, 0.002, 4.0)}
+        # A larger footprint never streams faster; otherwise overheads would hide in the efficiencies of small models.
+        free = {"efficiency": self._around(self._seen(1, "hbm"))}
         free |= {f"gain_{i}": Free(0.1, 0.0, 20.0) for i in range(len(self.knots) - 1)}
-        free |= {f"rows_{n}": Free(1.5, 1.0, 3.0 * n) for n in self.rows}
+        free |= {f"matmul_{n}": self._around(self._seen(n, "matmul")) for n in self.rows}
         kinds = {probe.kind for probe in self.timed}
         absent = [] if "round" in kinds else ["round"]
         absent += [] if "verification" in kinds else ["verification"]
         free |= {n: bounds for n, bounds in _OVERHEADS.items() if n.partition("_")[0] not in absent}
-        return fit(lambda values: self._errors(values), free)
+        return fit(self._errors, free)
+
+    @staticmethod
+    def _around(seen: float) -> Free:
+        # An efficiency far above what was seen binds nowhere and has no gradient: the search must not get lost there.
+        return Free(1.1 * seen, 0.5 * seen, 3.0 * seen)
+
+    def _seen(self, rows: int, roof: str) -> float:
+        """The efficiency that the largest model reached at ``rows`` rows, overheads included."""
+        sizes = {self._footprint(p.model): p for p in self.timed if p.batch * p.tokens == rows and self._is_pass(p)}
+        probe = sizes[max(sizes)]
+        if probe.model is None:
+            raise MeasurementError("a probe record of a pass without its model")
+        cost = step_cost(
+            Shape.of(probe.model),
+            Pass(probe.batch, probe.tokens, 0, 1),
+            Machine(self.profile, datasheet_calibration().parameters[0], Links(1.0), probe.model.compute_dtype),
+        )
+        peaks, seconds = self.profile.peaks, probe.time.median
+        if roof == "hbm":
+            return float(cost.streamed_bytes / seconds / peaks.hbm_bandwidth.value_bytes_per_s)
+        return float(cost.executed_flop / seconds / peaks.matmul[probe.model.compute_dtype].value_flop_per_s)
+
+    @staticmethod
+    def _is_pass(probe: ProbeRecord) -> bool:
+        return probe.kind in ("forward", "decode_step")
 
     def parameters(self, values: Mapping[str, float]) -> dict[str, Any]:
         """The parameters as a profile's YAML has them."""
-        efficiency, curve = values["efficiency"], []
+        efficiency = values["efficiency"]
+        curve: list[dict[str, Any]] = []
         for i in reversed(range(len(self.knots))):
             efficiency *= 1 + values.get(f"gain_{i}", 0.0)
             curve.insert(0, {"footprint": format_quantity(float(self.knots[i]), "B"), "efficiency": efficiency})
@@ -143,13 +167,13 @@ class _ChipFit:
             {"payload": format_quantity(p.payload_bytes, "B"), "time": format_quantity(p.time.median, "s")}
             for p in self.collectives
         ]
-        rows = [{"rows": 1, "factor": 1.0}, *({"rows": n, "factor": values[f"rows_{n}"]} for n in self.rows)]
+        # One row is a matrix-vector product: it streams weights and never waits for arithmetic.
+        rates = [{"rows": 1, "efficiency": 2.0}, *({"rows": n, "efficiency": values[f"matmul_{n}"]} for n in self.rows)]
         seconds = {name: format_quantity(values.get(name, 0.0), "s") for name in _OVERHEADS}
         data: dict[str, Any] = {
             "chips": self.chips,
             "hbm_efficiency": tuple(curve),
-            "matmul_efficiency": MATMUL_EFFICIENCY,
-            "row_factor": tuple(rows),
+            "matmul_efficiency": tuple(rates),
             "step_overhead": seconds["step_overhead"],
             "layer_overhead": seconds["layer_overhead"],
             "round_overhead": seconds["round_overhead"],

@@ -29,10 +29,12 @@ CALIBRATION = "this-host"
 
 def run(file: File, settings: Settings = None, as_json: AsJson = False, out: OutFolder = None) -> None:
     """Probe this machine, predict a scenario from the probe alone, really run it, and set both side by side."""
+    from runtime.executor import refuse_elsewhere
     from simulator import compare as comparing
     from simulator.spec.load import load_scenario
 
     asked = executable(load_scenario(file, settings or ()))
+    refuse_elsewhere(asked)
     folder = out or default_folder(asked)
     points = calibrated(asked, probe(asked, folder))
     predicted = predict_points(points)

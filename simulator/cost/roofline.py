@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.cost.operations import Array, Number, Operation
+from simulator.spec.fields import DType
 from simulator.spec.hardware import CostParameters, HardwareProfile
 
 
@@ -43,6 +44,24 @@ def bandwidth(profile: HardwareProfile, parameters: CostParameters, footprint_by
     values = [point.efficiency for point in curve]
     footprint = np.maximum(np.asarray(footprint_bytes, dtype=np.float64), 1.0)
     return np.asarray(peak * np.interp(np.log(footprint), sizes, values) / share)
+
+
+def matmul_rate(
+    profile: HardwareProfile, parameters: CostParameters, dtype: DType, rows: Number, chips: Number
+) -> Array:
+    """Achieved FLOP/s of one chip that multiplies ``rows`` rows, B x T.
+
+    Interpolated in the logarithm of the rows, held constant beyond the ends of the curve. Devices of one host share
+    its cores.
+    """
+    peak, curve = profile.peaks.matmul[dtype].value_flop_per_s, parameters.matmul_efficiency
+    share = np.asarray(chips, dtype=np.float64) if profile.shares_memory else 1.0
+    count = np.asarray(rows, dtype=np.float64)
+    if not isinstance(curve, tuple):
+        return np.asarray(peak * curve / share + 0.0 * count)
+    at = np.log([float(point.rows) for point in curve])
+    efficiency = np.interp(np.log(np.maximum(count, 1.0)), at, [point.efficiency for point in curve])
+    return np.asarray(peak * efficiency / share)
 
 
 def row_factor(parameters: CostParameters, rows: Number) -> Array:

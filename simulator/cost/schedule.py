@@ -41,12 +41,10 @@ def spans(
     parameters, layers = machine.parameters, int(shape.layers)
     size = footprint(shape, step.chips, machine.profile) if footprint_bytes is None else footprint_bytes
     per_s = bandwidth(machine.profile, parameters, size, step.chips)
-    rows = step.batch * step.tokens
-    times = {
-        op.name: (op, matmul_time(op, per_s, machine.flop_per_s, parameters, rows)) for op in operations(shape, step)
-    }
+    rows, flop_per_s = step.batch * step.tokens, machine.flop_per_s(step)
+    times = {op.name: (op, matmul_time(op, per_s, flop_per_s, parameters, rows)) for op in operations(shape, step)}
     attention = times["attention"][0]
-    kv = attention_time(attention, kv_bandwidth(machine, step, per_s), machine.flop_per_s)
+    kv = attention_time(attention, kv_bandwidth(machine, step, per_s), flop_per_s)
     wires = {
         part.name: _collective_s(part.kind, part.payload_bytes, step, machine) for part in collectives(shape, step)
     }
@@ -68,7 +66,7 @@ def spans(
     weights_s, weights_bytes, compute_s = matmuls("feed_forward")
     second = Span("feed_forward", weights_s, weights_bytes, 0.0, compute_s, each / 2, wires["layers"])
     last = head(shape, step)
-    head_time = matmul_time(last, per_s, machine.flop_per_s, parameters, rows)
+    head_time = matmul_time(last, per_s, flop_per_s, parameters, rows)
     sampling = float(sampling_time(parameters.sampling, shape, sampled_rows * step.batch))
     return [
         Span("embedding", 0.0, 0.0, overhead_s=parameters.step_overhead_s, collective_s=wires["embedding"]),

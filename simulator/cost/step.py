@@ -17,7 +17,7 @@ from simulator.cost.operations import (
     operations,
     weight_bytes_per_chip,
 )
-from simulator.cost.roofline import attention_time, bandwidth, matmul_time
+from simulator.cost.roofline import attention_time, bandwidth, matmul_rate, matmul_time
 from simulator.spec.fields import DType
 from simulator.spec.hardware import CostParameters, HardwareProfile, SamplingCost
 from simulator.spec.terms import MECHANISMS
@@ -32,11 +32,10 @@ class Machine:
     links: Links
     dtype: DType
 
-    @property
-    def flop_per_s(self) -> float:
-        """Achieved matrix-multiply rate of one chip."""
-        peak: float = self.profile.peaks.matmul[self.dtype].value_flop_per_s
-        return peak * self.parameters.matmul_efficiency
+    def flop_per_s(self, step: Pass) -> Array:
+        """Achieved matrix-multiply rate of one chip in a pass."""
+        rows = np.asarray(step.batch, dtype=np.float64) * step.tokens
+        return matmul_rate(self.profile, self.parameters, self.dtype, rows, step.chips)
 
 
 @dataclass(frozen=True)
@@ -72,17 +71,17 @@ def step_cost(
     if footprint_bytes is None:
         footprint_bytes = footprint(shape, step.chips, machine.profile)
     per_s = bandwidth(machine.profile, parameters, footprint_bytes, step.chips)
-    rows = np.asarray(step.batch, dtype=np.float64) * step.tokens
+    rows, flop_per_s = np.asarray(step.batch, dtype=np.float64) * step.tokens, machine.flop_per_s(step)
     spent = {name: np.zeros(np.broadcast(rows, np.asarray(step.positions), per_s).shape) for name in MECHANISMS}
     layer_ops, head_op = operations(shape, step), head(shape, step)
     for op in layer_ops:
         if op.name == "attention":
-            time, roof = attention_time(op, kv_bandwidth(machine, step, per_s), machine.flop_per_s), "kv"
+            time, roof = attention_time(op, kv_bandwidth(machine, step, per_s), flop_per_s), "kv"
         else:
-            time, roof = matmul_time(op, per_s, machine.flop_per_s, parameters, rows), "weights"
+            time, roof = matmul_time(op, per_s, flop_per_s, parameters, rows), "weights"
         spent[roof] = spent[roof] + time.memory_s
         spent["compute"] = spent["compute"] + time.compute_s
-    head_s = matmul_time(head_op, per_s, machine.flop_per_s, parameters, rows).seconds
+    head_s = matmul_time(head_op, per_s, flop_per_s, parameters, rows).seconds
     drawn = np.asarray(sampled_rows, dtype=np.float64) * step.batch
     spent["head_and_sampling"] = spent["head_and_sampling"] + head_s + sampling_time(parameters.sampling, shape, drawn)
     _add_collectives(spent, shape, step, machine)

@@ -139,6 +139,15 @@ class RowPoint(Strict):
     """Time over the time at one row."""
 
 
+class RowEfficiencyPoint(Strict):
+    """One point of a curve of matrix-multiply efficiency over the rows that a weight is multiplied with."""
+
+    rows: Rows
+    """B x T."""
+    efficiency: Efficiency
+    """Achieved over peak matrix-multiply rate."""
+
+
 class AllReducePoint(Strict):
     """A measured all-reduce."""
 
@@ -189,8 +198,8 @@ class CostParameters(Strict):
     """Achieved over peak bandwidth of weight streaming: one number, or a curve over the footprint of a chip."""
     kv_efficiency: Efficiency | None = None
     """The same for reading cached keys and values; that of the weights where absent."""
-    matmul_efficiency: Efficiency
-    """Achieved over peak matrix-multiply rate."""
+    matmul_efficiency: Annotated[tuple[RowEfficiencyPoint, ...], Field(min_length=1)] | Efficiency
+    """Achieved over peak matrix-multiply rate: one number, or a curve over the rows that are multiplied."""
     row_factor: tuple[RowPoint, ...] = ()
     """T(n), where measured: overrides the roofline's flat start."""
     step_overhead_s: Seconds
@@ -211,6 +220,9 @@ class CostParameters(Strict):
         if isinstance(self.hbm_efficiency, tuple):
             curve = tuple((p.footprint_bytes, p.efficiency) for p in self.hbm_efficiency)
             _increasing("hbm_efficiency", curve, "footprints")
+        if isinstance(self.matmul_efficiency, tuple):
+            curve = tuple((float(p.rows), p.efficiency) for p in self.matmul_efficiency)
+            _increasing("matmul_efficiency", curve, "rows")
         _increasing("row_factor", tuple((float(p.rows), p.factor) for p in self.row_factor), "rows")
         return self
 

@@ -117,7 +117,7 @@ def law() -> Floats:
 
 
 BUGS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "residual from the target": (verification, "residual", lambda target, draft: target),
+    "residual from the target": (verification, "residual", lambda target, _: target),
     "residual from the draft": (verification, "residual", lambda target, draft: jnp.where(draft > 0, draft, target)),
     "one key for draft and verdict": (
         decode_loop,
