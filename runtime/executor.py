@@ -163,12 +163,16 @@ class _PointPlan:
 
     def record(self, point: Point, session: Session, bench: _Workbench, provenance: dict[str, Any]) -> RunRecord:
         """The measured record."""
-        timings = {"plain_step": session.timing(self.plain)}
+        timings, unresolved = {"plain_step": session.timing(self.plain)}, []
         metrics: dict[str, float | Distribution] = {"acceptance_length": 1.0, "speedup": 1.0}
         components: dict[str, float] = {}
         if self.generation:
             timings |= self._of_a_round(session)
-            components = _round_overhead(timings, point.scenario.lookahead)
+            if timings["draft_first_step"].median <= 0:  # a difference that drowned in the noise is no measurement
+                del timings["draft_first_step"]
+                unresolved = ["draft_first_step", "round_overhead"]
+            else:
+                components = _round_overhead(timings, point.scenario.lookahead)
             metrics = _of_generations(bench.generations[self.generation], timings, point.scenario.workload.batch)
         for name, timing in timings.items():
             metrics |= {f"{name}_s": timing.median, f"{name}_s_low": timing.low, f"{name}_s_high": timing.high}
@@ -179,7 +183,8 @@ class _PointPlan:
             axes=point.axes,
             metrics=metrics | {f"{name}_s": seconds for name, seconds in components.items()},
             components=components,
-            provenance=provenance | {"windows": {n: [t.windows, t.dropped] for n, t in timings.items()}},
+            provenance=provenance
+            | {"windows": {n: [t.windows, t.dropped] for n, t in timings.items()}, "below_noise": unresolved},
         )
 
     def _of_a_round(self, session: Session) -> dict[str, Timing]:

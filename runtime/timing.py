@@ -58,13 +58,12 @@ class Windows:
         return _timing(list(kept.values()), len(self.every) - len(kept))
 
     def beyond(self, part: Windows) -> Timing:
-        """What this takes beyond ``part``: the differences within visits, so that drift cancels. At least 1 ns."""
+        """What this takes beyond ``part``: the differences within visits, so that drift cancels. May be negative."""
         shared = self.quiet.keys() & part.quiet.keys()
         quiet = len(shared) >= MIN_QUIET
         mine, other = (self.quiet, part.quiet) if quiet else (self.every, part.every)
         visits = sorted(mine.keys() & other.keys())
-        differences = [max(mine[visit] - other[visit], 1e-9) for visit in visits]
-        return _timing(differences, len(self.every) - len(visits))
+        return _timing([mine[visit] - other[visit] for visit in visits], len(self.every) - len(visits))
 
 
 def _timing(kept: list[float], dropped: int) -> Timing:

@@ -34,6 +34,9 @@ _OVERHEADS = {
     "verification_per_logit": Free(5e-9, 0.0, 1e-6),
 }
 
+SAME_SIZE = 1.25
+"""Footprints within this factor count as one size."""
+
 
 def calibrate(probes: Sequence[ProbeRecord], profile: HardwareProfile, name: str) -> HardwareProfile:
     """``profile`` with a calibration ``name`` fitted to ``probes``, one set of parameters a chip count.
@@ -105,6 +108,20 @@ def _validity(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
     return {axis: {"low": min(values), "high": max(values)} for axis, values in seen.items() if values}
 
 
+def _knots(footprints: Sequence[float]) -> list[int]:
+    """Where the curve over the footprint has its points: one for all probes of about one size.
+
+    Shapes of one size then share an efficiency, and what tells them apart is the cost of their layers.
+    """
+    groups: list[list[float]] = []
+    for size in sorted(footprints):
+        if groups and size < SAME_SIZE * groups[-1][0]:
+            groups[-1].append(size)
+        else:
+            groups.append([size])
+    return [round(float(np.exp(np.mean(np.log(group))))) for group in groups]
+
+
 class _ChipFit:
     """The fit for one number of chips."""
 
@@ -115,9 +132,7 @@ class _ChipFit:
         if len(self.timed) < 4:
             raise MeasurementError(f"only {len(self.timed)} probe records on {chips} chips; a fit needs more")
         self.measured = np.array([p.time.median for p in self.timed])
-        self.knots = sorted(
-            {round(self._footprint(p.model)) for p in self.timed if p.kind == "decode_step" and p.model}
-        )
+        self.knots = _knots([self._footprint(p.model) for p in self.timed if p.kind == "decode_step"])
         self.rows = sorted({p.batch * p.tokens for p in self.timed if self._is_pass(p)} - {1})
 
     def solve(self) -> Fit:

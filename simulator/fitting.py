@@ -62,10 +62,10 @@ def fit(residuals: Callable[[Mapping[str, float]], Array], free: Mapping[str, Fr
         loss="soft_l1" if robust else "linear",
         f_scale=0.05,
         x_scale="jac",
-        xtol=1e-12,
-        ftol=1e-12,
-        gtol=1e-12,
-        max_nfev=2000,
+        xtol=1e-9,
+        ftol=1e-9,
+        gtol=1e-9,
+        max_nfev=300,
     )
     values = unscaled(solution.x)
     left = np.asarray(residuals(values), dtype=np.float64)

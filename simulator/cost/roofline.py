@@ -32,8 +32,8 @@ class OperationTime:
 def bandwidth(profile: HardwareProfile, parameters: CostParameters, footprint_bytes: Number, chips: Number) -> Array:
     """Achieved bytes/s of one chip that streams ``footprint_bytes`` again and again.
 
-    Interpolated in the logarithm of the footprint, held constant beyond the ends of the curve. Devices of one host
-    share its memory bus.
+    The time of a byte is interpolated in the logarithm of the footprint, because between two levels of memory it is the
+    share of hits that moves; held constant beyond the ends of the curve. Devices of one host share its memory bus.
     """
     peak = profile.peaks.hbm_bandwidth.value_bytes_per_s
     share = np.asarray(chips, dtype=np.float64) if profile.shares_memory else 1.0
@@ -41,9 +41,9 @@ def bandwidth(profile: HardwareProfile, parameters: CostParameters, footprint_by
     if not isinstance(curve, tuple):
         return np.asarray(peak * curve / share + 0.0 * np.asarray(footprint_bytes))
     sizes = np.log([point.footprint_bytes for point in curve])
-    values = [point.efficiency for point in curve]
+    slowness = [1 / point.efficiency for point in curve]
     footprint = np.maximum(np.asarray(footprint_bytes, dtype=np.float64), 1.0)
-    return np.asarray(peak * np.interp(np.log(footprint), sizes, values) / share)
+    return np.asarray(peak / np.interp(np.log(footprint), sizes, slowness) / share)
 
 
 def matmul_rate(
