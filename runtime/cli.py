@@ -84,7 +84,9 @@ def _child(options: argparse.Namespace) -> int:
     else:
         from runtime.executor import measure_here, points_from
 
-        answer = [r.to_json() for r in measure_here(points_from(request["points"]), say)]
+        points, devices = points_from(request["points"]), request["devices"]
+        records, probes = measure_here(points, say, devices, request["probed"])
+        answer = {"records": [r.to_json() for r in records], "probes": [p.to_json() for p in probes]}
     write_answer(options.answer, answer)
     return 0
 

@@ -23,17 +23,18 @@ from runtime.generate import finish, prefill
 from runtime.host import describe_host
 from runtime.mesh import chip_mesh, place_random
 from runtime.pair import Pair
+from runtime.probes import ProbeJobs, probe_records
 from runtime.sampling import Sampling
 from runtime.timing import Run, Session, build_all, interleaved
 from simulator.errors import RefusedError
 from simulator.spec.load import Point, scenario_from
-from simulator.spec.probe import HostDescription, Timing
+from simulator.spec.probe import HostDescription, ProbeRecord, Timing
 from simulator.spec.record import Distribution, RunRecord, new_record
 from simulator.spec.scenario import Scenario
 
 TIMEOUT_S = 3600.0
 VISITS = 4
-WINDOW_S = 0.15
+WINDOW_S = 0.1
 BUDGET_S = 60.0
 
 
@@ -44,22 +45,46 @@ def measure(points: Sequence[Point], report: Callable[[str], None]) -> list[RunR
         RefusedError: a scenario that this machine or this runtime cannot execute.
         MeasurementError: a measuring process failed.
     """
+    return _by_devices(points, report, probed=False)[0]
+
+
+def probe_and_measure(
+    points: Sequence[Point], report: Callable[[str], None]
+) -> tuple[list[RunRecord], list[ProbeRecord]]:
+    """Measure every point and probe the machine meanwhile, for each number of devices in one process.
+
+    The windows of the probes lie between those of the scenario's programs, so both see the same machine: its memory
+    bandwidth drifts by a fifth within minutes when neighbours are busy. Nothing of the measurement enters the probes.
+
+    Raises:
+        RefusedError: as of :func:`measure`.
+        MeasurementError: as of :func:`measure`.
+    """
+    return _by_devices(points, report, probed=True)
+
+
+def _by_devices(
+    points: Sequence[Point], report: Callable[[str], None], *, probed: bool
+) -> tuple[list[RunRecord], list[ProbeRecord]]:
     refuse_elsewhere(points)
     groups: dict[int, list[int]] = {}
     for index, point in enumerate(points):
         groups.setdefault(_devices(point.scenario), []).append(index)
     measured: dict[int, RunRecord] = {}
+    probes: list[ProbeRecord] = []
     for devices, indices in sorted(groups.items()):
         request = {
             "task": "measure",
             "devices": devices,
+            "probed": probed,
             "points": [{"scenario": points[i].scenario.resolved(), "axes": points[i].axes} for i in indices],
         }
         words = f"measure, {devices} device{'s' * (devices > 1)}: "
         answer = run_child(request, lambda text, words=words: report(words + text), TIMEOUT_S)  # type: ignore[misc]
-        for index, record in zip(indices, answer, strict=True):
+        probes += probe_records(answer["probes"])
+        for index, record in zip(indices, answer["records"], strict=True):
             measured[index] = RunRecord.model_validate(record)
-    return [measured[index] for index in range(len(points))]
+    return [measured[index] for index in range(len(points))], probes
 
 
 def _devices(scenario: Scenario) -> int:
@@ -90,14 +115,20 @@ def host_in_child() -> HostDescription:
     return HostDescription.model_validate(answer | {"cpu_flags": tuple(answer.get("cpu_flags", ()))})
 
 
-def measure_here(points: Sequence[Point], report: Callable[[str], None]) -> list[RunRecord]:
-    """Measure in this process, which must see the devices that all ``points`` need."""
+def measure_here(
+    points: Sequence[Point], report: Callable[[str], None], devices: int, probed: bool
+) -> tuple[list[RunRecord], list[ProbeRecord]]:
+    """Measure, and probe where ``probed``, in this process, which must see ``devices`` devices."""
     report("building")
     bench = _Workbench(report)
     plans = [bench.plan(point.scenario) for point in points]
+    probes = ProbeJobs(devices, points[0].scenario.target.compute_dtype) if probed else None
+    builders, beyond = bench.builders, dict(bench.cold.values())
+    if probes is not None:
+        builders, beyond = {**builders, **probes.builders}, {**beyond, **probes.beyond}
     session = interleaved(
-        build_all(bench.builders, report),
-        beyond=dict(bench.cold.values()),
+        build_all(builders, report),
+        beyond=beyond,
         visits=VISITS,
         window_s=WINDOW_S,
         budget_s=BUDGET_S,
@@ -111,7 +142,8 @@ def measure_here(points: Sequence[Point], report: Callable[[str], None]) -> list
         "acceptance": "forced to the scenario's law",
         "speedup_baseline": "plain decoding of the same target in the same process",
     }
-    return [plan.record(point, session, bench, provenance) for plan, point in zip(plans, points, strict=True)]
+    records = [plan.record(point, session, bench, provenance) for plan, point in zip(plans, points, strict=True)]
+    return records, [] if probes is None else probes.records(session)
 
 
 @dataclass
@@ -168,7 +200,7 @@ class _PointPlan:
         components: dict[str, float] = {}
         if self.generation:
             timings |= self._of_a_round(session)
-            if timings["draft_first_step"].median <= 0:  # a difference that drowned in the noise is no measurement
+            if timings["draft_first_step"].low <= 0:  # a difference that drowned in the noise is no measurement
                 del timings["draft_first_step"]
                 unresolved = ["draft_first_step", "round_overhead"]
             else:

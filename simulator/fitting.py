@@ -52,6 +52,7 @@ def fit(residuals: Callable[[Mapping[str, float]], Array], free: Mapping[str, Fr
         return dict(zip(names, (low + x * width).tolist(), strict=True))
 
     start = np.clip((np.array([free[name].start for name in names]) - low) / width, 1e-6, 1 - 1e-6)
+
     def scaled(x: Array) -> Array:
         return residuals(unscaled(x))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import typer
 from simulator.cli.executable import executable
 from simulator.cli.files import records_json, write
 from simulator.cli.options import AsJson, File, OutFolder, Settings
-from simulator.cli.progress import stage
+from simulator.cli.progress import Report, stage
 from simulator.errors import MeasurementError
 
 if TYPE_CHECKING:
@@ -40,20 +40,27 @@ def default_folder(points: Sequence[Point]) -> Path:
 
 
 def measure_points(points: Sequence[Point], path: Path) -> list[RunRecord]:
+    """Measure every point, with progress."""
+    from runtime import executor
+
+    return measure_in_groups(points, path, "measure", executor.measure)
+
+
+def measure_in_groups(
+    points: Sequence[Point], path: Path, verb: str, measure: Callable[[Sequence[Point], Report], list[RunRecord]]
+) -> list[RunRecord]:
     """Measure one number of chips after the other, and keep in ``path`` what is done, also when stopped.
 
     Raises:
         MeasurementError: nothing could be measured.
     """
-    from runtime import executor
-
     found: dict[int, RunRecord] = {}
     for chips in sorted({point.scenario.deployment.chips for point in points}):
         chosen = [index for index, point in enumerate(points) if point.scenario.deployment.chips == chips]
-        words = f"measure: {len(chosen)} point{'s' * (len(chosen) != 1)} on {chips} device{'s' * (chips != 1)}"
+        words = f"{verb}: {len(chosen)} point{'s' * (len(chosen) != 1)} on {chips} device{'s' * (chips != 1)}"
         try:
             with stage(words) as report:
-                measured = executor.measure([points[index] for index in chosen], report)
+                measured = measure([points[index] for index in chosen], report)
         except KeyboardInterrupt:
             done = f"{len(found)} of {len(points)} points are kept in {path}" if found else "no point was finished"
             typer.echo(f"{words}: stopped; {done}", err=True)

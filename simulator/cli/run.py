@@ -1,4 +1,4 @@
-"""sps run: the main job. Probe this machine, predict, measure, compare, report."""
+"""sps run: the main job. Probe and measure this machine, predict from the probe alone, compare, report."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typer
 from simulator.cli.compare import told
 from simulator.cli.executable import executable
 from simulator.cli.files import records_json, to_json, write
-from simulator.cli.measure import default_folder, measure_points
+from simulator.cli.measure import default_folder, measure_in_groups
 from simulator.cli.options import AsJson, File, OutFolder, Settings
-from simulator.cli.predict import predict_points, refuse_if_no_answer
-from simulator.cli.progress import stage
+from simulator.cli.predict import predict_points
+from simulator.cli.progress import Report, stage
 from simulator.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def run(file: File, settings: Settings = None, as_json: AsJson = False, out: Out
     asked = executable(load_scenario(file, settings or ()))
     refuse_elsewhere(asked)
     folder = out or default_folder(asked)
-    points = calibrated(asked, probe(asked, folder))
-    predicted = predict_points(points)
+    measured, probes = _probe_and_measure(_that_fit(asked), folder)
+    predicted = predict_points(calibrated(asked, probes))
     write(folder / "predicted.json", records_json(predicted))
-    records = [*predicted, *measure_points(_that_fit(points, predicted), folder / "measured.json")]
+    records = [*predicted, *measured]
     comparison = comparing.compare(records)
     if as_json:
         typer.echo(records_json(records))
@@ -48,33 +48,44 @@ def run(file: File, settings: Settings = None, as_json: AsJson = False, out: Out
     typer.echo(f"report: {_report(comparison, folder)}", err=as_json)
 
 
-def _that_fit(points: Sequence[Point], predicted: Sequence[RunRecord]) -> list[Point]:
-    """The points to measure: whatever fits, also where the calibration does not reach, since measuring settles that.
+def _that_fit(points: Sequence[Point]) -> list[Point]:
+    """The points to measure: whatever fits in memory.
 
     Raises:
         RefusedError: none fits.
     """
-    analytic = [record for record in predicted if record.kind == "analytic"]
-    fit = [p for p, record in zip(points, analytic, strict=True) if record.status.state != "does_not_fit"]
+    from simulator.cost.memory import does_not_fit, memory_terms
+
+    reasons = [does_not_fit(point.scenario, memory_terms(point.scenario)) for point in points]
+    fit = [point for point, reason in zip(points, reasons, strict=True) if not reason]
     if not fit:
-        refuse_if_no_answer(predicted)
+        raise RefusedError("nothing to run: no point fits\n" + "\n".join(f"    {r}" for r in dict.fromkeys(reasons)))
     return fit
 
 
-def probe(points: Sequence[Point], folder: Path) -> list[ProbeRecord]:
-    """Time this machine's kernels on every number of devices that the points ask for."""
-    from runtime import probes
+def _probe_and_measure(points: Sequence[Point], folder: Path) -> tuple[list[RunRecord], list[ProbeRecord]]:
+    """Measured records, and probes of every number of devices that a model lies on."""
+    from runtime import executor, probes
 
-    degrees = {d for point in points for d in (point.scenario.deployment.target_degree, _draft_degree(point))}
-    counts = sorted(degrees | {point.scenario.deployment.chips for point in points})
-    with stage(f"probe: {', '.join(map(str, counts))} device{'s' * (counts != [1])}") as report:
-        found: list[ProbeRecord] = probes.probe(counts, report, points[0].scenario.target.compute_dtype)
+    found: list[ProbeRecord] = []
+
+    def both(group: Sequence[Point], report: Report) -> list[RunRecord]:
+        measured, probed = executor.probe_and_measure(group, report)
+        found.extend(probed)
+        return measured
+
+    measured = measure_in_groups(points, folder / "measured.json", "probe and measure", both)
+    missing = sorted(_degrees(points) - {record.chips for record in found})
+    if missing:  # a draft on fewer devices than its target
+        with stage(f"probe: {', '.join(map(str, missing))} device{'s' * (missing != [1])}") as report:
+            found += probes.probe(missing, report, points[0].scenario.target.compute_dtype)
     write(folder / "probe.json", to_json({"probes": [record.to_json() for record in found]}))
-    return found
+    return measured, found
 
 
-def _draft_degree(point: Point) -> int:
-    return point.scenario.deployment.draft_degree
+def _degrees(points: Sequence[Point]) -> set[int]:
+    deployments = [point.scenario.deployment for point in points]
+    return {degree for d in deployments for degree in (d.target_degree, d.draft_degree)}
 
 
 def calibrated(points: Sequence[Point], probes: Sequence[ProbeRecord]) -> list[Point]:

@@ -28,10 +28,10 @@ Report = Callable[[str], None]
 FEW = ("--set", "decoding.lookahead=2", "--set", "draft.model=quickstart-draft-wide")
 
 
-def a_probe(platform: str = "cpu") -> ProbeRecord:
+def a_probe(platform: str = "cpu", chips: int = 1) -> ProbeRecord:
     described = HostDescription(platform=platform, device=platform, cores=2)
     return ProbeRecord(
-        kind="decode_step", chips=1, time=Timing(median=1e-3, low=9e-4, high=1.1e-3, windows=5), host=described
+        kind="decode_step", chips=chips, time=Timing(median=1e-3, low=9e-4, high=1.1e-3, windows=5), host=described
     )
 
 
@@ -47,10 +47,18 @@ class Machine:
         self.probed: list[int] = []
         self._patch = monkeypatch
         self.install("probes", probe=self._probe)
-        self.install("executor", measure=measure)
+        self.measures(measure)
         monkeypatch.setattr(host, "missing_flag", lambda _profile, _dtype: "")
         monkeypatch.setattr(calibration, "calibrate", lambda _probes, profile, name: made_up(profile, name))
         monkeypatch.setattr(calibration, "host_profile", lambda profile, _host: profile)
+
+    def measures(self, how: Callable[[Sequence[Point], Report], list[RunRecord]], platform: str = "cpu") -> None:
+        def both(points: Sequence[Point], report: Report) -> tuple[list[RunRecord], list[ProbeRecord]]:
+            chips = points[0].scenario.deployment.chips
+            self.probed.append(chips)
+            return how(points, report), [a_probe(platform, chips)]
+
+        self.install("executor", measure=how, probe_and_measure=both, refuse_elsewhere=lambda _points: None)
 
     def install(self, module: str, **functions: Any) -> None:
         fake = types.ModuleType(f"runtime.{module}")
@@ -62,7 +70,7 @@ class Machine:
         assert dtype == "bfloat16"
         self.probed += device_counts
         report("probing 1 of 1")
-        return [a_probe()]
+        return [a_probe(chips=count) for count in device_counts]
 
 
 @pytest.fixture
@@ -97,7 +105,7 @@ def test_run_prints_the_table_then_the_path_of_the_report_and_a_line_a_stage(mac
     assert lines[-1] == "report: out/quickstart-cpu/report.html"
     assert max(map(len, lines)) <= 100
     stages = [line.partition(":")[0] for line in result.stderr.splitlines()]
-    assert stages == ["probe", "predict", "measure", "measure", "report"]
+    assert stages == ["probe and measure", "probe and measure", "predict", "report"]
 
 
 def test_run_as_json_prints_the_records_and_nothing_else(machine: Machine) -> None:
@@ -115,7 +123,7 @@ def test_the_predictions_of_run_rest_on_the_probe_alone(machine: Machine) -> Non
 
 
 def test_a_probe_of_another_kind_of_device_calibrates_nothing(machine: Machine) -> None:
-    machine.install("probes", probe=lambda _counts, _report, _dtype: [a_probe("cuda")])
+    machine.measures(measure, "cuda")
     result = sps("run", str(QUICKSTART), *FEW)
     assert result.exit_code == 3
     assert "a probe of the one says nothing of the other" in " ".join(result.stderr.split())
@@ -143,7 +151,7 @@ def test_ctrl_c_keeps_the_devices_that_are_done_and_says_so(machine: Machine) ->
             raise KeyboardInterrupt
         return measure(points, report)
 
-    machine.install("executor", measure=stopped)
+    machine.measures(stopped)
     result = sps("run", str(QUICKSTART), *FEW)
     assert result.exit_code == 130
     assert "1 of 2 points are kept in out/quickstart-cpu/measured.json" in result.stderr
@@ -196,3 +204,10 @@ def test_a_scenario_of_other_hardware_is_not_run_here(machine: Machine) -> None:
     result = sps("run", str(ROOT / "scenarios" / "chinchilla_70b_tpu_v4.yaml"))
     assert result.exit_code == 3
     assert "not tpu_v4" in result.stderr
+
+
+def test_a_draft_on_fewer_devices_is_probed_there_too(machine: Machine) -> None:
+    apart = ("--set", "deployment.chips=4", "--set", "deployment.draft.tensor_parallel=1")
+    result = sps("run", str(QUICKSTART), *FEW, *apart)
+    assert result.exit_code == 0
+    assert machine.probed == [4, 1]
