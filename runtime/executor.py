@@ -34,7 +34,7 @@ from simulator.spec.scenario import Scenario
 
 TIMEOUT_S = 3600.0
 VISITS = 4
-WINDOW_S = 0.1
+WINDOW_S = 0.08
 BUDGET_S = 60.0
 
 
@@ -307,7 +307,7 @@ class _Workbench:
             self._pair(scenario),
             workload.batch,
             workload.prompt_tokens,
-            max(workload.output_tokens, 2),
+            workload.output_tokens,
             scenario.lookahead,
             Sampling(temperature=decoding.temperature, top_p=decoding.top_p),
             scenario.seed,

@@ -31,7 +31,7 @@ from simulator.spec.model import ModelSpec
 from simulator.spec.probe import HostDescription, ProbeRecord
 
 TIMEOUT_S = 600.0
-POSITIONS = 192
+POSITIONS = 256
 """S, allocated positions of each probe's cache."""
 TOKENS = (1, 2, 3, 5, 9)
 """T of the passes whose growth over one token is tabulated."""
@@ -128,13 +128,14 @@ class _Plan:
     def __init__(self, devices: int, dtype: str) -> None:
         self.devices = devices
         self.small = _shape("probe-small", dtype, 2, 256, 704)
+        self.cached = _shape("probe-cached", dtype, 2, 384, 896)
         self.deep = _shape("probe-deep", dtype, 10, 256, 576)
         # As large as the deep one, in two layers: what the two do not share is the cost of a layer.
         self.wide = _shape("probe-wide", dtype, 2, 512, 1280)
         self.middle = _shape("probe-middle", dtype, 2, 768, 2048)
         self.large = _shape("probe-large", dtype, 2, 2048, 5632)
         self.mesh = chip_mesh(devices, devices)
-        shapes = (self.small, self.deep, self.wide, self.middle, self.large)
+        shapes = (self.small, self.cached, self.deep, self.wide, self.middle, self.large)
         keys = jax.random.split(jax.random.key(0), len(shapes))
         self.models = {
             spec.name: place_random(spec, key, self.mesh, devices) for spec, key in zip(shapes, keys, strict=True)
@@ -149,7 +150,7 @@ class _Plan:
         shared: dict[str, Any] = {"chips": self.devices, "positions": POSITIONS}
         found = [
             self._job(f"{spec.name} decode", programs.plain_steps, self.bench(spec), shared | {"kind": "decode_step"})
-            for spec in (self.small, self.deep, self.wide, self.middle, self.large)
+            for spec in (self.small, self.cached, self.deep, self.wide, self.middle, self.large)
         ]
         for spec, lengths in ((self.small, (1,)), (self.deep, (1, 3, 9)), (self.large, TOKENS)):
             for tokens in lengths:

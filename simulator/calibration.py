@@ -62,6 +62,7 @@ def calibrate(probes: Sequence[ProbeRecord], profile: HardwareProfile, name: str
         "assumptions": (
             "attention reads the whole allocated cache, as the runtime does",
             "the first draft step of a round finds its weights evicted by the target's",
+            "one row is multiplied at the rate of memory: its arithmetic is taken to be twice as fast as the bound",
         ),
         "records": tuple(probe.id for probe in probes),
         "cache_read": "allocated",
@@ -103,6 +104,7 @@ def _validity(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
         "chips": [float(probe.chips) for probe in probes],
         "layers": [float(model.layers) for _, model in models],
         "rows": [float(probe.batch * probe.tokens) for probe in probes],
+        "positions": [0.0, *(float(p.positions) for p in probes)],
         "weight_bytes_per_chip": [m.streamed_parameters * m.weight_bytes / p.chips for p, m in models],
     }
     return {axis: {"low": min(values), "high": max(values)} for axis, values in seen.items() if values}
@@ -233,7 +235,7 @@ class _ChipFit:
         machine = Machine(
             self.profile, parameters, Links(self.profile.peaks.hbm_bandwidth.value_bytes_per_s), model.compute_dtype
         )
-        forward = Pass(probe.batch, tokens, probe.positions, self.chips)
+        forward = Pass(probe.batch, tokens, probe.positions, self.chips, sampled or None)
         return float(step_cost(Shape.of(model), forward, machine, size, sampled).seconds)
 
     def _footprint(self, model: ModelSpec | None) -> float:

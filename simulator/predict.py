@@ -66,7 +66,8 @@ def predict(points: Sequence[Point]) -> list[RunRecord]:
                 **shared,
             )
         )
-        simulated = simulate_rounds(point.scenario, prediction.components, REPLICATIONS)
+        fits = prediction.status.state != "does_not_fit"
+        simulated = simulate_rounds(point.scenario, prediction.components, REPLICATIONS) if fits else {}
         records.append(new_record("simulated", point.scenario, metrics=simulated, **shared))
     return records
 
@@ -114,7 +115,9 @@ def describe(name: str, calibration: Calibration) -> dict[str, Any]:
 def outside_calibration(scenario: Scenario, calibration: Calibration) -> str:
     """Along which axis a scenario leaves the range that the calibration was fitted on; empty where it does not."""
     deployment = scenario.deployment
+    positions = scenario.cache_positions if calibration.cache_read == "allocated" else scenario.mean_positions
     asked: dict[str, list[float]] = {"weight_bytes_per_chip": [], "rows": [], "layers": [], "chips": []}
+    asked["positions"] = [positions]
     models = [(scenario.target, deployment.target_degree, scenario.lookahead + 1)]
     if scenario.draft_model is not None and scenario.lookahead > 0:
         models.append((scenario.draft_model, deployment.draft_degree, 2))
@@ -141,7 +144,7 @@ def links_of(hardware: HardwareProfile, slice_text: str | None, chips: int, degr
     if isinstance(topology, TorusTopology) and slice_text is not None and degree == chips:
         axes = parse_slice(slice_text)
         return Links(bandwidth, axes, topology.wraps(axes))
-    return Links(bandwidth)
+    return Links(bandwidth, both_ways=isinstance(topology, TorusTopology))
 
 
 class _Steps:
@@ -163,7 +166,8 @@ class _Steps:
         return Machine(deployment.hardware, parameters, links, model.compute_dtype)
 
     def step(self, model: ModelSpec, degree: int, tokens: int, footprint_bytes: Any, sampled_rows: int) -> StepCost:
-        forward = Pass(self.batch, tokens, self.positions, degree)
+        # Who draws a token wants the logits of the last position only; verification wants all.
+        forward = Pass(self.batch, tokens, self.positions, degree, sampled_rows or None)
         return step_cost(Shape.of(model), forward, self.machine(model, degree), footprint_bytes, sampled_rows)
 
     def components(self) -> dict[str, StepCost]:

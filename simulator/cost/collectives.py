@@ -3,13 +3,13 @@
 Payload n bytes on every chip, hop latency h, fixed time b0, link bandwidth b (one link, one way):
 
 - ring all-reduce: ``b0 + 2(X-1) h + 2 (X-1)/X n / b`` (Thakur, Rabenseifner, Gropp 2005, section 4.4); both ways
-  round the ring carry half each, so b is twice a link's;
+  round the ring carry half each, so b is twice a link's, except between two chips and through a switch;
 - torus: one ring an axis, one after the other, each with 1/(axes) of the payload on every axis at a time; an axis that
   does not close to a ring has one way only;
 - one-shot: ``b0 + h + (X-1) n / b``, everyone sends everything to everyone;
 - table: measured, interpolated in the logarithm of the payload.
 
-An all-gather has half the two terms of a ring all-reduce of the gathered size.
+An all-gather has half the two terms of a ring all-reduce of the gathered size; one-shot, ``b0 + h + (X-1)/X n / b``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Links:
     bandwidth_bytes_per_s: float
     axes: tuple[int, ...] = ()
     wraps: tuple[bool, ...] = ()
+    both_ways: bool = True
+    """Whether a ring has links in both directions, so that each carries half (a torus; not a port to a switch)."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,21 @@ def all_reduce_time(cost: AllReduceCost, links: Links, payload_bytes: Number, ch
         bandwidth = (count - 1) * payload / link
     else:
         latency = cost.base_s + 2 * (count - 1) * cost.hop_latency_s
-        bandwidth = 2 * (count - 1) / count * payload / (2 * link)
+        # Two chips have one link between them: there is no second way round.
+        ways = np.where(links.both_ways & (count > 2), 2.0, 1.0)
+        bandwidth = 2 * (count - 1) / count * payload / (ways * link)
     many = count > 1
     return CollectiveTime(np.where(many, latency, 0.0), np.where(many, bandwidth, 0.0))
 
 
 def all_gather_time(cost: AllReduceCost, links: Links, gathered_bytes: Number, chips: Number) -> CollectiveTime:
     """One all-gather whose result is ``gathered_bytes``: half of a ring all-reduce of that size."""
+    count = np.asarray(chips, dtype=np.float64)
+    if cost.algorithm == "one_shot":
+        link = links.bandwidth_bytes_per_s * cost.link_efficiency
+        bandwidth = (count - 1) / count * np.asarray(gathered_bytes, dtype=np.float64) / link
+        latency = np.where(count > 1, cost.base_s + cost.hop_latency_s, 0.0)
+        return CollectiveTime(latency + 0 * bandwidth, bandwidth)
     whole = all_reduce_time(cost, links, gathered_bytes, chips)
     fixed = np.where(np.asarray(chips) > 1, cost.base_s, 0.0)
     return CollectiveTime((whole.latency_s - fixed) / 2 + fixed, whole.bandwidth_s / 2)

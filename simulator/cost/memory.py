@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.cost.operations import LOGIT_BYTES, split
+from simulator.cost.operations import LOGIT_BYTES, Shape, query_heads, split
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
 
@@ -32,7 +32,10 @@ def memory_terms(scenario: Scenario) -> dict[str, float]:
 
 def does_not_fit(scenario: Scenario, terms: dict[str, float]) -> str:
     """Empty where the terms fit; otherwise the reason, naming the largest term and the largest batch that fits."""
-    usable, needed = scenario.deployment.hardware.usable_bytes(), sum(terms.values())
+    hardware, chips = scenario.deployment.hardware, scenario.deployment.chips
+    # Devices of one host share its memory.
+    usable = hardware.usable_bytes() / (chips if hardware.shares_memory else 1)
+    needed = sum(terms.values())
     if needed <= usable:
         return ""
     largest = max(terms, key=lambda name: terms[name])
@@ -50,7 +53,7 @@ def does_not_fit(scenario: Scenario, terms: dict[str, float]) -> str:
 
 def _weights(model: ModelSpec, chips: int) -> float:
     """All weights of a model on one chip: sharded matrices padded, norms on every chip."""
-    heads, kv_heads = float(split(model.heads, chips)), float(split(model.kv_heads, chips))
+    heads, kv_heads = float(query_heads(Shape.of(model), chips)), float(split(model.kv_heads, chips))
     attention = model.d_model * model.head_dim * 2 * (heads + kv_heads)
     matrices = 3 if model.feed_forward == "gated" else 2
     feed_forward = matrices * model.d_model * float(split(model.d_ff, chips))

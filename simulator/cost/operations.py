@@ -52,6 +52,14 @@ class Pass:
     tokens: Number
     positions: Number
     chips: Number
+    head_tokens: Number | None = None
+    """Tokens of each sequence whose logits are wanted; all T unless given. The draft and a prefill want the last."""
+
+    @property
+    def head_rows(self) -> Array:
+        """Rows that the LM head multiplies."""
+        wanted = self.tokens if self.head_tokens is None else self.head_tokens
+        return np.asarray(self.batch, dtype=np.float64) * wanted
 
 
 @dataclass(frozen=True)
@@ -82,13 +90,23 @@ def split(amount: Number, chips: Number) -> Array:
     return np.asarray(np.ceil(np.asarray(amount, dtype=np.float64) / chips))
 
 
+def query_heads(shape: Shape, chips: Number) -> Array:
+    """Query heads of one chip, padding included: those of its KV heads stay together.
+
+    Where there are more chips than KV heads, the chips that hold copies of one KV head share its query heads.
+    """
+    group = np.asarray(shape.heads, dtype=np.float64) / shape.kv_heads
+    sharers = np.maximum(np.floor(np.asarray(chips, dtype=np.float64) / shape.kv_heads), 1.0)
+    return np.asarray(split(shape.kv_heads, chips) * np.ceil(group / sharers))
+
+
 def operations(shape: Shape, step: Pass) -> list[Operation]:
     """The operations of one forward pass on one chip, each summed over the layers.
 
     Source of the counts: Kaplan et al. 2020, table 1, for the projections and the feed-forward; causal attention of
     T new tokens over S cached ones costs ``4 B T (S + (T+1)/2) N H`` FLOP.
     """
-    heads, kv_heads = split(shape.heads, step.chips), split(shape.kv_heads, step.chips)
+    heads, kv_heads = query_heads(shape, step.chips), split(shape.kv_heads, step.chips)
     rows = np.asarray(step.batch, dtype=np.float64) * step.tokens
     width = np.asarray(shape.d_model, dtype=np.float64)
     attended = step.positions + (step.tokens + 1) / 2
@@ -129,7 +147,7 @@ def _matmul(name: str, shape: Shape, rows: Array, contract: Number, out: Number,
 
 def head(shape: Shape, step: Pass) -> Operation:
     """The LM head: D x V weights, ``2 B T D V`` FLOP."""
-    rows = np.asarray(step.batch, dtype=np.float64) * step.tokens
+    rows = step.head_rows
     weights = shape.d_model * split(shape.vocabulary, step.chips)
     true_flop = 2 * rows * shape.d_model * shape.vocabulary / step.chips
     return Operation("head", weights * shape.weight_bytes, 2 * rows * weights, true_flop)
@@ -143,7 +161,7 @@ def collectives(shape: Shape, step: Pass) -> list[Collective]:
     rows = np.asarray(step.batch, dtype=np.float64) * step.tokens
     many = np.asarray(step.chips) > 1
     activations = rows * shape.d_model * shape.activation_bytes
-    logits = rows * split(shape.vocabulary, step.chips) * step.chips * LOGIT_BYTES
+    logits = step.head_rows * split(shape.vocabulary, step.chips) * step.chips * LOGIT_BYTES
     return [
         Collective("layers", "all_reduce", np.where(many, 2.0 * shape.layers, 0.0), activations),
         Collective("embedding", "all_reduce", np.where(many, 1.0, 0.0), activations),

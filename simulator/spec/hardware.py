@@ -276,7 +276,9 @@ class Calibration(Strict):
     """Root mean square of the relative error on the fitted values."""
     records: tuple[Source, ...] = ()
     """Ids of the probe records behind it."""
-    validity: dict[Literal["weight_bytes_per_chip", "rows", "layers", "payload_bytes", "chips"], Range] = {}
+    validity: dict[
+        Literal["weight_bytes_per_chip", "rows", "layers", "payload_bytes", "chips", "positions"], Range
+    ] = {}
     """Where the fit holds, by axis."""
     cache_read: Literal["used", "allocated"] = "used"
     """Whether attention reads the positions in use, or the whole of a static cache."""

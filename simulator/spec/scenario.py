@@ -75,8 +75,8 @@ class Workload(Strict):
     """B, sequences decoded together."""
     prompt_tokens: Annotated[int, Field(ge=1, le=100_000_000)]
     """Positions in the cache when decoding starts."""
-    output_tokens: Annotated[int, Field(ge=1, le=10_000_000)]
-    """N, tokens that each sequence emits."""
+    output_tokens: Annotated[int, Field(ge=2, le=10_000_000)]
+    """N, tokens that each sequence emits; the first comes with the prefill, decoding makes the others."""
 
 
 class PublishedValue(Strict):
