@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import MeasurementError
+from simulator.errors import MeasurementError, RefusedError
 
 _HOME = Path(__file__).resolve().parent.parent
 _TAIL = 15
@@ -34,9 +35,15 @@ def run_child(request: Mapping[str, Any], report: Callable[[str], None], timeout
         asked.write_text(json.dumps(request), encoding="utf-8")
         command = [sys.executable, "-m", "runtime", "child", str(asked), str(answer)]
         words: deque[str] = deque(maxlen=_TAIL)
+        started = time.monotonic()
         code = _watch(command, report, words, timeout_s)
+        timer_left = time.monotonic() - started < timeout_s
+        if code == RefusedError.exit_code:
+            raise RefusedError("\n".join(words))
         if code != 0 or not answer.is_file():
             said = "\n    ".join(words)
+            if code < 0 and not timer_left:
+                raise MeasurementError(f"the measuring process did not end within {timeout_s:g} s and was stopped")
             raise MeasurementError(f"the measuring process ended with exit code {code}\n    {said}")
         return json.loads(answer.read_text(encoding="utf-8"))
 
@@ -52,9 +59,10 @@ def _watch(command: list[str], report: Callable[[str], None], words: deque[str],
         timer.start()
         try:
             for line in child.stdout or ():
-                words.append(line.rstrip())
                 if line.startswith(PROGRESS):
                     report(line[len(PROGRESS) :].strip())
+                else:
+                    words.append(line.rstrip())
             return child.wait()
         except BaseException:
             child.kill()

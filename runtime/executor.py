@@ -25,6 +25,7 @@ from runtime.mesh import chip_mesh, place_random
 from runtime.pair import Pair
 from runtime.probes import ProbeJobs, probe_records
 from runtime.sampling import Sampling
+from runtime.streams import stream
 from runtime.timing import Run, Session, build_all, interleaved
 from simulator.errors import RefusedError
 from simulator.spec.load import Point, scenario_from
@@ -133,6 +134,7 @@ def measure_here(
         window_s=WINDOW_S,
         budget_s=BUDGET_S,
         report=report,
+        warmed_up=bench.forget_warm_up,
     )
     provenance = {
         "host": describe_host().model_dump(mode="json", exclude_defaults=True),
@@ -155,6 +157,7 @@ class _Generations:
     seconds: list[float] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
     tokens_per_round: list[float] = field(default_factory=list)
+    count: int = 0
 
     def build(self) -> Run:
         """Compile the loop over rounds."""
@@ -162,7 +165,8 @@ class _Generations:
         compiled = finish.lower(bench.setting, bench.pair, self._start(0), self.forcing).compile()
 
         def run(_: int) -> float:
-            state = jax.block_until_ready(self._start(1 + len(self.seconds)))
+            self.count += 1
+            state = jax.block_until_ready(self._start(self.count))
             started = time.perf_counter()
             state = jax.block_until_ready(compiled(bench.pair, state, self.forcing))
             self.seconds.append(time.perf_counter() - started)
@@ -173,11 +177,16 @@ class _Generations:
 
         return run
 
+    def forget(self) -> None:
+        """Drop the samples so far."""
+        for samples in (self.seconds, self.rounds, self.tokens_per_round):
+            samples.clear()
+
     def _start(self, count: int) -> DecodeState:
         """Both models have read the prompt; other random choices follow every time."""
         bench = self.bench
         prompts = bench.random_tokens(bench.prompt_tokens)
-        state: DecodeState = prefill(bench.setting, bench.pair, prompts, jax.random.key(1000 * bench.seed + count))
+        state: DecodeState = prefill(bench.setting, bench.pair, prompts, stream(bench.seed, f"generation {count}"))
         return state
 
 
@@ -297,6 +306,11 @@ class _Workbench:
             self.builders[generation] = self.generations[generation].build
         return _PointPlan(plain, verify, one, *self.cold[both], sampling, generation)
 
+    def forget_warm_up(self) -> None:
+        """Generations so far were to warm up: no part of any result."""
+        for generation in self.generations.values():
+            generation.forget()
+
     def _add(self, name: str, build: Callable[[programs.Bench], programs.Program], bench: programs.Bench) -> str:
         self.builders.setdefault(name, lambda: build(bench).run)
         return name
@@ -322,13 +336,13 @@ class _Workbench:
         mesh = chip_mesh(degree, draft_degree)
         if target_key not in self._targets:
             self._report(f"building {scenario.target.name}")
-            key = jax.random.key(scenario.seed)
+            key = stream(scenario.seed, "target")
             self._targets[target_key] = Pair(place_random(scenario.target, key, mesh, degree), None, mesh)
         if draft is None:
             return self._targets[target_key]
         key_words = f"{target_key} {draft.model_dump_json()}"
         if key_words not in self._pairs:
-            key = jax.random.key(scenario.seed + 1)
+            key = stream(scenario.seed, "draft")
             self._pairs[key_words] = replace(
                 self._targets[target_key], draft=place_random(draft, key, mesh, draft_degree)
             )

@@ -43,7 +43,7 @@ def describe_host() -> HostDescription:
         processor=_cpuinfo("model name") or platform.processor() or platform.machine(),
         cores=cores(),
         cpu_flags=cpu_flags(),
-        memory_bytes=int(stats.get("bytes_limit", 0)) or _host_memory(),
+        memory_bytes=int(stats.get("bytes_limit", 0)) or host_memory(),
         versions={"python": platform.python_version()} | {n: metadata.version(n) for n in ("jax", "jaxlib", "flax")},
     )
 
@@ -56,7 +56,8 @@ def _cpuinfo(key: str) -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
 
 
-def _host_memory() -> int:
+def host_memory() -> int:
+    """Bytes of memory of this host; 0 where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):

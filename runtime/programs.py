@@ -29,6 +29,7 @@ from runtime.mesh import cache_spec, on_chips
 from runtime.pair import Pair
 from runtime.sampling import Sampling
 from runtime.shapes import Logits, Tokens
+from runtime.streams import stream
 from runtime.verification import Proposal, judge
 from simulator.errors import RefusedError
 from simulator.spec.acceptance import Acceptance
@@ -71,12 +72,12 @@ class Bench:
 
     def random_tokens(self, length: int) -> Tokens:
         """Token ids [B, length]."""
-        return jax.random.randint(jax.random.key(self.seed), (self.batch, length), 0, self.vocabulary, jnp.int32)
+        return jax.random.randint(stream(self.seed, "prompts"), (self.batch, length), 0, self.vocabulary, jnp.int32)
 
     def state(self) -> DecodeState:
         """A fresh state behind a random prompt of P tokens."""
         prompts = self.random_tokens(self.prompt_tokens)
-        fresh: DecodeState = prefill(self.setting, self.pair, prompts, jax.random.key(self.seed))
+        fresh: DecodeState = prefill(self.setting, self.pair, prompts, stream(self.seed, "decoding"))
         return fresh
 
     def drafter(self, draft: Any) -> ModelDrafter[Any]:
@@ -180,7 +181,7 @@ def verify_and_draft_first_steps(bench: Bench) -> Program:
 
 def verdicts(bench: Bench) -> Program:
     """Verification alone: filtering the target's logits [B, K+1, V], accepting, and drawing the next token."""
-    target_key, draft_key, key = jax.random.split(jax.random.key(bench.seed), 3)
+    target_key, draft_key, key = jax.random.split(stream(bench.seed, "verdicts"), 3)
     shape = (bench.batch, bench.lookahead + 1, bench.vocabulary)
 
     def body(_target: Any, _draft: Any, carry: Any) -> Any:

@@ -24,6 +24,8 @@ Run = Callable[[int], float]
 
 FOREIGN_LIMIT = 0.06
 """Share of the machine that other processes may use in a window that is kept."""
+CLOCK_TICKS = 2
+"""Ticks of the machine's busy time by which a window may be off through rounding alone."""
 CONTROL = "control"
 MIN_QUIET = 3
 """Quiet windows below which the others are used too."""
@@ -107,12 +109,14 @@ def interleaved(
     window_s: float,
     budget_s: float,
     report: Callable[[str], None] = lambda _: None,
+    warmed_up: Callable[[], None] = lambda: None,
 ) -> Session:
     """Time every program in ``visits`` quiet windows of about ``window_s`` seconds, round-robin.
 
     Every program is run twice before, which warms it up and shows how many units fill a window. Where windows are
     dropped, others are tried until ``budget_s`` seconds are spent; every program is visited twice at least. A program
-    in ``beyond`` is wanted for its difference to another, so the two are visited together.
+    in ``beyond`` is wanted for its difference to another, so the two are visited together. ``warmed_up`` is called
+    between warm-up and timing.
     """
     if not programs:
         return Session({}, 0.0, 0.0)
@@ -124,6 +128,7 @@ def interleaved(
         repetitions[name] = _repetitions(runs[name], window_s)
     windows = {name: Windows() for name in names}
     foreign: list[float] = []
+    warmed_up()
     started, visit = time.perf_counter(), 0
     while wanting := _wanting(names, windows, visits, beyond or {}):
         if visit >= 2 and time.perf_counter() - started > budget_s:
@@ -163,4 +168,6 @@ def _window(run: Run, repetitions: int) -> tuple[float, float]:
     if busy is None or busy_after is None:
         return seconds, 0.0
     foreign = (busy_after - busy) - (time.process_time() - own)
+    if foreign <= CLOCK_TICKS / os.sysconf("SC_CLK_TCK"):  # the machine's clock counts in ticks of 10 ms
+        foreign = 0.0
     return seconds, max(0.0, foreign) / (wall * (os.cpu_count() or 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import random
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from simulator.predict import predict
 from simulator.spec.hardware import Calibration, HardwareProfile
 from simulator.spec.load import Point, load_scenario
-from simulator.spec.record import Distribution, RunRecord
+from simulator.spec.record import Distribution, RunRecord, hash_of
 
 ROOT = Path(__file__).resolve().parent.parent
 QUICKSTART = ROOT / "scenarios" / "quickstart_cpu.yaml"
@@ -90,10 +91,12 @@ def _measurement(analytic: RunRecord, simulated: RunRecord, rng: random.Random) 
         ratio = total / analytic.components["round"]
         five = {part: getattr(times, part) * ratio for part in ("mean", "p50", "p90", "p99")}
         metrics["time_to_tokens_s"] = Distribution(n=20, **five)
+    asked = copy.deepcopy(analytic.scenario)  # a measurement knows no calibration, so its hash is another
+    asked["deployment"].pop("calibration", None)
     return RunRecord(
         kind="measured",
-        scenario=analytic.scenario,
-        scenario_hash="0" * 16,  # a measurement knows no calibration, so its hash is another
+        scenario=asked,
+        scenario_hash=hash_of(asked),
         axes=analytic.axes,
         metrics=metrics,
         components=parts,

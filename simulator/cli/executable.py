@@ -1,4 +1,4 @@
-"""What this machine can run at full rate: bfloat16 falls back to float32 where the processor cannot multiply it."""
+"""A scenario for a processor, as this machine is one: its memory, and types of number that it computes at full rate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FALLBACK = "float32"
 
 
 def executable(points: Sequence[Point]) -> list[Point]:
-    """The points with the types of number that this host computes at the rate of its profile; said on stderr."""
+    """The points with this host's memory, and float32 where its cores lack what the profile's bfloat16 rate needs."""
     from runtime.host import missing_flag
     from simulator.spec.load import Point
 
@@ -24,12 +24,26 @@ def executable(points: Sequence[Point]) -> list[Point]:
     for point in points:
         profile, dtype = point.scenario.deployment.hardware, point.scenario.target.compute_dtype
         flag = missing_flag(profile, dtype)
-        found.append(Point(_fallen_back(point.scenario), point.axes) if flag else point)
+        scenario = _with_host_memory(point.scenario) if profile.shares_memory else point.scenario
+        found.append(Point(_fallen_back(scenario) if flag else scenario, point.axes))
         if flag:
             said.add(f"this processor has no {flag}, so {dtype} would be slower than {FALLBACK}: running {FALLBACK}")
     for words in sorted(said):
         typer.echo(words, err=True)
     return found
+
+
+def _with_host_memory(scenario: Scenario) -> Scenario:
+    from runtime.host import host_memory
+
+    deployment, size = scenario.deployment, host_memory()
+    if not size:
+        return scenario
+    capacity = {"value_bytes": float(size), "source": "what the operating system reports"}
+    old = deployment.hardware.peaks
+    peaks = old.model_copy(update={"hbm_capacity": old.hbm_capacity.model_copy(update=capacity)})
+    hardware = deployment.hardware.model_copy(update={"peaks": peaks})
+    return scenario.model_copy(update={"deployment": deployment.model_copy(update={"hardware": hardware})})
 
 
 def _fallen_back(scenario: Scenario) -> Scenario:

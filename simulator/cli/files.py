@@ -53,6 +53,23 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def ready(folder: Path) -> Path:
+    """``folder``, made if need be and tried: minutes of measuring must not end in a folder that cannot be written.
+
+    Raises:
+        ConfigError: it cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, trial = tempfile.mkstemp(dir=folder, prefix=".sps.", suffix=".part")
+        os.close(handle)
+        Path(trial).unlink()
+    except OSError as error:
+        accepts = f"a folder that can be written; {error.strerror}"
+        raise ConfigError((Problem(str(folder), 0, 0, "", "", accepts),)) from None
+    return folder
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

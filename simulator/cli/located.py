@@ -96,10 +96,14 @@ def _record(document: LocatedJson, problems: list[Problem]) -> RunRecord | None:
     model: type[BaseModel] = RunRecord
     try:
         record = RunRecord.model_validate(document.data)
+        place = document.place(())
         model, document = Scenario, document.part(("scenario",))
         scenario_from(document.data)
     except ValidationError as error:
         problems += from_validation(error, document, model)
+        return None
+    if accepts := record.inconsistency():
+        problems.append(Problem(document.file, place.line, place.column, "", "", accepts))
         return None
     return record
 

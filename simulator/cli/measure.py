@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from simulator.cli.executable import executable
-from simulator.cli.files import records_json, write
+from simulator.cli.files import ready, records_json, write
 from simulator.cli.options import AsJson, File, OutFolder, Settings
 from simulator.cli.progress import Report, stage
 from simulator.errors import MeasurementError
@@ -24,7 +24,7 @@ def measure(file: File, settings: Settings = None, as_json: AsJson = False, out:
     from simulator.spec.load import load_scenario
 
     points = executable(load_scenario(file, settings or ()))
-    path = (out or default_folder(points)) / "measured.json"
+    path = ready(out or default_folder(points)) / "measured.json"
     records = measure_points(points, path)
     if as_json:
         typer.echo(records_json(records))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from simulator.cli.files import records_json, write
+from simulator.cli.files import ready, records_json, write
 from simulator.cli.options import AsJson, File, OutFolder, Settings
 from simulator.cli.progress import stage
 from simulator.errors import RefusedError
@@ -26,7 +26,10 @@ def predict(file: File, settings: Settings = None, as_json: AsJson = False, out:
     """Predict step times, rounds, speedup and memory of every point of a scenario."""
     from simulator.spec.load import load_scenario
 
-    records = predict_points(load_scenario(file, settings or ()))
+    points = load_scenario(file, settings or ())
+    if out is not None:
+        ready(out)
+    records = predict_points(points)
     if out is not None:
         typer.echo(f"records: {write(out / 'predicted.json', records_json(records))}", err=as_json)
     if as_json:

@@ -10,7 +10,7 @@ import typer
 
 from simulator.cli.compare import told
 from simulator.cli.executable import executable
-from simulator.cli.files import records_json, to_json, write
+from simulator.cli.files import ready, records_json, to_json, write
 from simulator.cli.measure import default_folder, measure_in_groups
 from simulator.cli.options import AsJson, File, OutFolder, Settings
 from simulator.cli.predict import predict_points
@@ -35,7 +35,8 @@ def run(file: File, settings: Settings = None, as_json: AsJson = False, out: Out
 
     asked = executable(load_scenario(file, settings or ()))
     refuse_elsewhere(asked)
-    folder = out or default_folder(asked)
+    _refuse_mixed_types(asked)
+    folder = ready(out or default_folder(asked))
     measured, probes = _probe_and_measure(_that_fit(asked), folder)
     predicted = predict_points(calibrated(asked, probes))
     write(folder / "predicted.json", records_json(predicted))
@@ -46,6 +47,18 @@ def run(file: File, settings: Settings = None, as_json: AsJson = False, out: Out
     else:
         typer.echo("\n".join(_told(comparison)))
     typer.echo(f"report: {_report(comparison, folder)}", err=as_json)
+
+
+def _refuse_mixed_types(points: Sequence[Point]) -> None:
+    """One probe calibrates one type of number.
+
+    Raises:
+        RefusedError: the models of the points compute in more than one.
+    """
+    models = [m for p in points for m in (p.scenario.target, p.scenario.draft_model) if m is not None]
+    types = sorted({model.compute_dtype for model in models})
+    if len(types) > 1:
+        raise RefusedError(f"the models compute in {' and '.join(types)}; run them one type at a time")
 
 
 def _that_fit(points: Sequence[Point]) -> list[Point]:

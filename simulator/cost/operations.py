@@ -59,7 +59,7 @@ class Pass:
     def head_rows(self) -> Array:
         """Rows that the LM head multiplies."""
         wanted = self.tokens if self.head_tokens is None else self.head_tokens
-        return np.asarray(self.batch, dtype=np.float64) * wanted
+        return np.asarray(np.asarray(self.batch, dtype=np.float64) * wanted)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def _band(figure: go.Figure, low: float, high: float) -> None:
 
 def _log_axis(ends: Sequence[float]) -> dict[str, object]:
     """From under the least to over the most, whatever the error bars; ticks in plain numbers, few enough to read."""
-    low, high = math.log10(ends[0]), math.log10(ends[1])
+    low, high = (math.log10(max(end, 1e-12)) for end in ends)
     digits = (1, 2, 5) if high - low < _MANY_DECADES else (1,)
     values = [digit * 10.0**decade for decade in range(math.floor(low) - 1, math.ceil(high) + 1) for digit in digits]
     ticks = {"tickvals": values, "ticktext": [f"{value:g}" for value in values], "tickangle": 0}

@@ -48,6 +48,11 @@ def _degrees(scenario: Scenario) -> Found:
     for path, degree in {shared: deployment.target_degree, own: deployment.draft_degree}.items():
         if chips % degree:
             yield path, f"a divisor of chips, which is {chips}"
+    if deployment.target_degree < chips and chips % deployment.target_degree == 0:
+        yield shared, f"chips, which is {chips}: data parallelism is not modelled, and the other chips would idle"
+    if deployment.hardware.shares_memory and deployment.draft_degree < deployment.target_degree:
+        # Every device would compute a draft of its own on the same cores and memory, which no calibration has seen.
+        yield own, f"the target's {deployment.target_degree}: devices of one host would each compute the whole draft"
     for path, degree, model in (
         (shared, deployment.target_degree, scenario.target),
         (own, deployment.draft_degree, scenario.draft_model),

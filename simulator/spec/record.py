@@ -78,6 +78,16 @@ class RunRecord(Strict):
         value = self.metrics.get(name)
         return value if isinstance(value, float | int) else None
 
+    def inconsistency(self) -> str:
+        """What the record says against itself, where it was changed by hand; empty where nothing."""
+        if self.scenario_hash != hash_of(self.scenario):
+            return f"scenario_hash {hash_of(self.scenario)}, which is that of the record's own scenario"
+        for name, parts in self.mechanisms.items():
+            whole = self.components.get(name, 0.0)
+            if abs(sum(parts.values()) - whole) > 1e-9 * max(abs(whole), 1e-12):
+                return f"mechanisms that sum to their component; those of {name} do not"
+        return ""
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return self.model_dump(mode="json", exclude_defaults=True) | {"schema_version": 1}
@@ -85,7 +95,12 @@ class RunRecord(Strict):
 
 def scenario_hash(scenario: Scenario) -> str:
     """Identity of a resolved scenario: the same questions have the same hash, whatever file they came from."""
-    text = json.dumps(scenario.resolved(), sort_keys=True, separators=(",", ":"))
+    return hash_of(scenario.resolved())
+
+
+def hash_of(resolved: dict[str, Any]) -> str:
+    """First 16 hex digits of the SHA-256 of a resolved scenario's canonical JSON."""
+    text = json.dumps(resolved, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

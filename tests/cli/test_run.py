@@ -204,10 +204,3 @@ def test_a_scenario_of_other_hardware_is_not_run_here(machine: Machine) -> None:
     result = sps("run", str(ROOT / "scenarios" / "chinchilla_70b_tpu_v4.yaml"))
     assert result.exit_code == 3
     assert "not tpu_v4" in result.stderr
-
-
-def test_a_draft_on_fewer_devices_is_probed_there_too(machine: Machine) -> None:
-    apart = ("--set", "deployment.chips=4", "--set", "deployment.draft.tensor_parallel=1")
-    result = sps("run", str(QUICKSTART), *FEW, *apart)
-    assert result.exit_code == 0
-    assert machine.probed == [4, 1]

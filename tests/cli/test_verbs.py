@@ -127,7 +127,7 @@ class TestPredict:
         (tmp_path / "file").write_text("", encoding="utf-8")
         result = sps("predict", CHINCHILLA, "--set", "decoding.lookahead=4", "--out", str(tmp_path / "file" / "below"))
         assert result.exit_code == 2
-        assert "a file that can be written" in result.stderr
+        assert "a folder that can be written" in result.stderr
 
 
 class TestCompare:

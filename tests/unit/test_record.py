@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from simulator.predict import predict
 from simulator.spec.describe import keys_of
 from simulator.spec.fields import Strict
 from simulator.spec.library import SCENARIOS
-from simulator.spec.load import load_scenario, scenario_from
+from simulator.spec.load import Point, load_scenario, scenario_from
 from simulator.spec.record import Distribution, RunRecord, Status, new_record, scenario_hash
 from simulator.spec.scenario import Scenario
 from simulator.spec.terms import COMPONENTS, DISTRIBUTION_METRICS, MECHANISMS, metric_names
@@ -144,7 +145,7 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
         },
         "decoding": {"lookahead": draw(st.integers(0, 64)), "temperature": draw(st.sampled_from([0, 1, 0.3]))},
         "acceptance": draw(laws),
-        "workload": {"prompt_tokens": draw(st.integers(1, 10**8)), "output_tokens": draw(st.integers(1, 10**7))},
+        "workload": {"prompt_tokens": draw(st.integers(1, 10**8)), "output_tokens": draw(st.integers(2, 10**7))},
         "seed": draw(st.integers(0, 2**31 - 1)),
         "published": (published,),
     }
@@ -231,3 +232,11 @@ def _schema_classes(base: type[BaseModel] = Strict) -> list[type[BaseModel]]:
 @pytest.mark.parametrize("schema", _schema_classes(), ids=lambda schema: schema.__name__)
 def test_yaml_names_of_a_class_are_all_different(schema: type[BaseModel]) -> None:
     assert len(keys_of(schema)) == len(schema.model_fields)
+
+
+def test_a_record_changed_by_hand_is_inconsistent() -> None:
+    record = predict((Point(scenario(), {}),))[0]
+    assert record.inconsistency() == ""
+    assert "scenario_hash" in record.model_copy(update={"scenario_hash": "0" * 16}).inconsistency()
+    slower = record.components | {"plain_step": 2 * record.components["plain_step"]}
+    assert "plain_step" in record.model_copy(update={"components": slower}).inconsistency()
