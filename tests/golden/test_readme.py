@@ -1,4 +1,4 @@
-"""The README's error table is that of the committed records, and the records are what the probe of that day predicts."""
+"""The README's error table is that of the committed records, and those are what the probe of that day predicts."""
 
 from __future__ import annotations
 
