@@ -7,6 +7,7 @@ matrix-vector benchmarks alone would be biased: they do not pay for what stands 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def probe(device_counts: Sequence[int], report: Callable[[str], None], dtype: st
 
 def probe_records(data: Sequence[Any]) -> list[ProbeRecord]:
     """Probe records as JSON has them."""
-    return [ProbeRecord.model_validate(_tuples(record)) for record in data]
+    return [ProbeRecord.model_validate_json(json.dumps(record)) for record in data]
 
 
 def probe_here(devices: int, dtype: str, report: Callable[[str], None]) -> list[ProbeRecord]:
@@ -219,9 +220,3 @@ class _Plan:
             return (time.perf_counter() - started) / repetitions
 
         return run
-
-
-def _tuples(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _tuples(value) for key, value in data.items()}
-    return tuple(_tuples(value) for value in data) if isinstance(data, list) else data

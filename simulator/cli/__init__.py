@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from simulator.cli import check, compare, measure, predict, run
+from simulator.cli import check, compare, explain, measure, predict, run
+from simulator.cli.list import list_known
 from simulator.errors import SpsError
 
 INTERRUPTED = 130
@@ -47,6 +48,8 @@ app.command("predict")(predict.predict)
 app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
+app.command("explain")(explain.explain)
+app.command("list")(list_known)
 
 
 def _show_version(wanted: bool) -> None:

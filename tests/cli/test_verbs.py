@@ -220,3 +220,22 @@ def test_help_needs_no_planning_library() -> None:
 def test_no_verb_shows_the_help_and_an_unknown_one_the_nearest() -> None:
     assert "Commands:" in sps("--help").stdout
     assert "predict" in sps("predit").stderr
+
+
+class TestKnown:
+    def test_explain_says_what_a_key_means(self) -> None:
+        result = sps("explain", "decoding.lookahead")
+        assert result.exit_code == 0
+        assert "K, draft tokens proposed per round" in result.stdout
+        assert sps("explain", "decoding.lookahed").exit_code == 2
+
+    @pytest.mark.parametrize(
+        ("what", "name"),
+        [("hardware", "tpu_v4"), ("models", "chinchilla-70b"), ("scenarios", "quickstart_cpu")],
+    )
+    def test_list_has_a_line_or_two_for_each(self, what: str, name: str) -> None:
+        result = sps("list", what)
+        assert result.exit_code == 0
+        assert any(line.startswith(name) for line in result.stdout.splitlines())
+        assert width(result.stdout) <= 100
+        assert name in {item["name"] for item in json.loads(sps("list", what, "--json").stdout)[what]}
