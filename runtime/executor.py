@@ -36,7 +36,7 @@ from simulator.spec.scenario import Scenario
 TIMEOUT_S = 3600.0
 VISITS = 4
 WINDOW_S = 0.08
-BUDGET_S = 40.0
+BUDGET_S = 25.0
 
 
 def measure(points: Sequence[Point], report: Callable[[str], None]) -> list[RunRecord]:

@@ -29,11 +29,6 @@ class Fit:
     covariance: Array
     residuals: Array
 
-    @property
-    def rms(self) -> float:
-        """Root mean square of the residuals."""
-        return float(np.sqrt(np.mean(self.residuals**2)))
-
 
 def fit(residuals: Callable[[Mapping[str, float]], Array], free: Mapping[str, Free], robust: bool = True) -> Fit:
     """Minimise the residuals, relative errors as a rule, over the free numbers within their bounds.
