@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, Float32
 
-from runtime.shapes import NewKeys, Queries, Rows, Visible
+from runtime.shapes import Distances, NewKeys, Queries, Rows, Visible
+from simulator.spec.model import RotaryScaling
 
 NORM_EPSILON = 1e-6
 ROTARY_BASE = 10_000.0
@@ -36,6 +38,9 @@ class Lowering:
     for every gather, and for every update of a few positions there and back."""
     qkv_barrier: bool = False
     """Keep the layout that the heads want from leaking into the fused weight (TPU; helps some shapes, hurts others)."""
+    scan_layers: bool = False
+    """Run all layers by one loop over stacked weights: less to compile, and slower (on a CPU by half, and a TPU then
+    prefetches no weights)."""
 
     @classmethod
     def on(cls, platform: str, dtype: str) -> Lowering:
@@ -52,20 +57,36 @@ class Attended:
     keys: NewKeys
     values: NewKeys
     visible: Visible
+    bias: Float32[jax.Array, "B T N S"] | None = None
+    """Scores of positions, to be added to those of the keys."""
 
 
-def rms_norm(x: Rows, scale: Float[jax.Array, " D"]) -> Rows:
+def rms_norm(x: Rows, scale: Float[jax.Array, " D"], epsilon: float = NORM_EPSILON) -> Rows:
     """Root-mean-square norm (Zhang & Sennrich 2019) in float32; the result has the type of ``x``."""
     wide = x.astype(jnp.float32)
-    normed = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + NORM_EPSILON)
+    normed = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + epsilon)
     return (normed * scale.astype(jnp.float32)).astype(x.dtype)
 
 
-def rotary_angles(positions: jax.Array, head_dim: int) -> Float32[jax.Array, "B T half"]:
-    """Angles of rotary positions [B, T] (Su et al. 2021), one for each pair of a head's elements."""
+def rotary_frequencies(
+    head_dim: int, base: float = ROTARY_BASE, scaling: RotaryScaling | None = None
+) -> Float32[np.ndarray, " half"]:
+    """Radians that each pair of a head's elements turns a position (Su et al. 2021), stretched as ``scaling`` says."""
     half = head_dim // 2
-    frequencies = ROTARY_BASE ** (-jnp.arange(half, dtype=jnp.float32) / half)
-    return positions.astype(jnp.float32)[:, :, None] * frequencies
+    frequencies = base ** (-np.arange(half) / half)
+    if scaling is not None:
+        low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
+        turns = scaling.original_positions * frequencies / (2 * math.pi)
+        kept = np.clip((turns - low) / (high - low), 0, 1)
+        frequencies *= kept + (1 - kept) / scaling.factor
+    return frequencies.astype(np.float32)
+
+
+def rotary_angles(
+    positions: jax.Array, head_dim: int, base: float = ROTARY_BASE, scaling: RotaryScaling | None = None
+) -> Float32[jax.Array, "B T half"]:
+    """Angles of rotary positions [B, T], one for each pair of a head's elements."""
+    return positions.astype(jnp.float32)[:, :, None] * rotary_frequencies(head_dim, base, scaling)
 
 
 def rotate(x: Queries, angles: Float32[jax.Array, "B T half"]) -> Queries:
@@ -110,6 +131,38 @@ def from_bits(x: jax.Array) -> jax.Array:
     return jax.lax.bitcast_convert_type(x, jnp.bfloat16) if x.dtype == jnp.uint16 else x
 
 
+def activate(hidden: jax.Array, *, gated: bool) -> jax.Array:
+    """SiLU of the first half times the second (Shazeer 2020), or GELU."""
+    if not gated:
+        return jax.nn.gelu(hidden)
+    gate, linear = jnp.split(hidden, 2, axis=-1)
+    return jax.nn.silu(gate) * linear
+
+
+def sinusoids(count: int, width: int) -> Float32[jax.Array, "S D"]:
+    """Sine and cosine waves of each whole number below ``count`` (Vaswani et al. 2017, section 3.5)."""
+    half = width // 2
+    frequencies = ROTARY_BASE ** (-jnp.arange(half, dtype=jnp.float32) / max(half, 1))
+    angles = jnp.arange(count, dtype=jnp.float32)[:, None] * frequencies
+    return jnp.pad(jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=1), ((0, 0), (0, width - 2 * half)))
+
+
+def distance_scores(
+    queries: Queries, products: Distances, positions: jax.Array, keys: jax.Array
+) -> Float32[jax.Array, "B T N S"]:
+    """Scores of how far each key lies back (Dai et al. 2019, their term (b), without global biases).
+
+    Args:
+        queries: of the new tokens.
+        products: the layer's projection of every distance.
+        positions: [B, T], where the new tokens stand.
+        keys: [B, S], where the keys stand; a key that lies ahead gets any score, and must be masked.
+    """
+    by_distance = jnp.einsum("btnh,nsh->btns", queries, products, preferred_element_type=jnp.float32)
+    back = jnp.clip(positions[:, :, None] - keys[:, None, :], 0, products.shape[1] - 1)
+    return jnp.take_along_axis(by_distance, back[:, :, None, :], axis=-1)
+
+
 def pad(x: jax.Array, axis: int, least: int) -> jax.Array:
     """``x`` with zeros behind, so that ``axis`` has at least ``least`` entries."""
     missing = least - x.shape[axis]
@@ -124,7 +177,12 @@ def _scores(rows: jax.Array, part: Attended, min_rows: int) -> Float32[jax.Array
     tokens = part.visible.shape[1]
     padded = pad(rows.astype(part.keys.dtype), 2, min_rows)
     raw = jnp.einsum("bgrh,bgsh->bgrs", padded, part.keys, preferred_element_type=jnp.float32)[:, :, :count]
-    by_token = raw.reshape(*raw.shape[:2], tokens, count // tokens, raw.shape[3]) / math.sqrt(head_dim)
+    by_token = raw.reshape(*raw.shape[:2], tokens, count // tokens, raw.shape[3])
+    if part.bias is not None:
+        batch, kv_heads = raw.shape[:2]
+        bias = part.bias.reshape(batch, tokens, kv_heads, count // tokens, -1)
+        by_token = by_token + bias.transpose(0, 2, 1, 3, 4)
+    by_token = by_token / math.sqrt(head_dim)
     return jnp.where(part.visible[:, None, :, None, :], by_token, -jnp.inf).reshape(raw.shape)
 
 

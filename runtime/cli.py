@@ -27,6 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     measured = verbs.add_parser("measure", help="run a scenario on this machine")
     measured.add_argument("scenario", type=Path)
     measured.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="settings")
+    measured.add_argument("--target-weights", type=Path, metavar="DIR", help="a folder; random unless given")
+    measured.add_argument("--draft-weights", type=Path, metavar="DIR", help="a folder; random unless given")
+    measured.add_argument("--layers", choices=("unrolled", "scanned"), default="unrolled")
+    measured.add_argument("--in-place", action="store_true", help="time the parts of a round inside it as well")
+    measured.add_argument("--profile", type=Path, metavar="DIR", help="a trace by JAX's profiler")
     measured.add_argument("--out", type=Path)
     probed = verbs.add_parser("probe", help="micro-benchmarks of this machine")
     probed.add_argument("--devices", default="1", help="numbers of devices, such as 1,4")
@@ -44,10 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(options: argparse.Namespace) -> int:
+    from runtime.asked import Asked
     from runtime.executor import measure
+    from runtime.weights import Weights
     from simulator.spec.load import load_scenario
 
-    records = measure(load_scenario(options.scenario, options.settings), _to_stderr)
+    weights = Weights(options.target_weights, options.draft_weights)
+    points = load_scenario(options.scenario, options.settings)
+    weights.check_all([point.scenario for point in points])
+    asked = Asked(weights, options.layers, options.in_place, options.profile)
+    records = measure(points, _to_stderr, asked)
     _deliver({"records": [record.to_json() for record in records]}, options.out)
     return 0
 
@@ -82,10 +93,11 @@ def _child(options: argparse.Namespace) -> int:
 
         answer = [r.to_json() for r in probe_here(request["devices"], request["dtype"], say)]
     else:
+        from runtime.asked import Asked
         from runtime.executor import measure_here, points_from
 
-        points, devices = points_from(request["points"]), request["devices"]
-        records, probes = measure_here(points, say, devices, request["probed"])
+        points, devices, asked = points_from(request["points"]), request["devices"], Asked.of(request["asked"])
+        records, probes = measure_here(points, say, devices, request["probed"], asked)
         answer = {"records": [r.to_json() for r in records], "probes": [p.to_json() for p in probes]}
     write_answer(options.answer, answer)
     return 0

@@ -65,6 +65,37 @@ class ModelDrafter(Generic[Cache]):
         )
         return Proposal(stacked[0][:, :, 0], stacked[1]), cache
 
+    def propose_some(
+        self, cache: Cache, last_two: Tokens, cursor: Cursor, key: PRNGKey, drafted: jax.Array
+    ) -> tuple[Proposal, Cache]:
+        """As :meth:`propose`, but only the first ``drafted`` of the K tokens, in as many steps.
+
+        The others are padding: tokens of -1, and weights beyond any target's.
+        """
+        keys = jax.random.split(key, self.lookahead)
+        batch, vocabulary = len(cursor), self._vocabulary(cache, last_two, cursor)
+        tokens = jnp.full((self.lookahead, batch), -1, jnp.int32)
+        probs = None if self.sampling.greedy else jnp.full((self.lookahead, batch, vocabulary), jnp.inf)
+
+        def step(number: jax.Array, fed: Tokens, at: Cursor, carry: Any) -> Any:
+            tokens, probs, cache = carry
+            token, chosen_from, cache = self.step(cache, fed, at, keys[number])
+            tokens = tokens.at[number].set(token[:, 0])
+            return tokens, None if chosen_from is None else probs.at[number].set(chosen_from), cache
+
+        def later_step(number: jax.Array, carry: Any) -> Any:
+            return step(number, carry[0][number - 1][:, None], cursor + number, carry)
+
+        carry = (tokens, probs, cache)
+        # A loop of one round or none: unlike a condition, it never copies what it carries.
+        carry = lax.fori_loop(0, jnp.minimum(drafted, 1), lambda _, carry: step(_, last_two, cursor - 1, carry), carry)
+        tokens, probs, cache = lax.fori_loop(1, drafted, later_step, carry)
+        return Proposal(tokens.T, None if probs is None else probs.swapaxes(0, 1)), cache
+
+    def _vocabulary(self, cache: Cache, tokens: Tokens, cursor: Cursor) -> int:
+        logits, _ = jax.eval_shape(self.model, tokens, cache, cursor)
+        return int(logits.shape[-1])
+
     def step(self, cache: Cache, tokens: Tokens, cursor: Cursor, key: PRNGKey) -> tuple[Tokens, Weights | None, Cache]:
         """Read 1 or 2 tokens: the next one [B, 1], the distribution that it was drawn from, the cache."""
         logits, cache = self.model(tokens, cache, cursor, last_only=True)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from runtime.arithmetic import as_bits
-from runtime.shapes import Cursor, LayerCache, NewKeys
+from runtime.shapes import Cursor, Distances, LayerCache, NewKeys
 from simulator.errors import RefusedError
 
 BLOCK = 64
@@ -25,13 +25,15 @@ BLOCK = 64
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class KVCache:
-    """Cached keys and values of every layer, each [B, G, S, H]."""
+    """Cached keys and values of every layer, each [B, G, S, H]; of scanned layers one array, [L, B, G, S, H]."""
 
     keys: tuple[LayerCache, ...]
     values: tuple[LayerCache, ...]
+    distances: tuple[Distances, ...] = ()
+    """With relative positions, what every layer adds for each distance; never changed."""
 
 
-def empty_cache(layers: int, shape: tuple[int, int, int, int], dtype: jnp.dtype) -> KVCache:
+def empty_cache(layers: int, shape: tuple[int, ...], dtype: jnp.dtype) -> KVCache:
     """A cache with nothing in it; ``shape`` is [B, G, S, H]."""
     return KVCache(
         tuple(jnp.zeros(shape, dtype) for _ in range(layers)),

@@ -16,13 +16,13 @@ import numpy as np
 from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from runtime.arithmetic import Lowering
+from runtime.kv_cache import KVCache
 from runtime.shapes import PRNGKey
+from runtime.share import SPLIT
 from runtime.transformer import Decoder, share_out
 from simulator.errors import RefusedError
 from simulator.spec.model import ModelSpec
-
-SPLIT = frozenset("NGFV")
-"""Letters of the axes that are split over chips; D is not."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -59,15 +59,18 @@ def weight_specs(model: Decoder) -> Any:
     """The PartitionSpec of every weight, as a tree like ``model``."""
 
     def of(weight: nnx.Param[jax.Array]) -> PartitionSpec:
-        split = [model.share.axes if SPLIT.issuperset(axis) else None for axis in weight.axes]
+        split = [model.share.axes if SPLIT.issuperset(axis.partition('/')[0]) else None for axis in weight.axes]
         return PartitionSpec(*(axes or None for axes in split))
 
     return jax.tree.map(of, model, is_leaf=lambda node: isinstance(node, nnx.Param))
 
 
-def cache_spec(model: Decoder) -> PartitionSpec:
-    """The PartitionSpec of every [B, G, S, H] buffer of the model's cache."""
-    return PartitionSpec(None, model.share.axes or None)
+def cache_spec(model: Decoder) -> Any:
+    """The PartitionSpecs of the model's cache: [B, G, S, H] buffers, and [N, S, H] products of distances."""
+    axes, stacked = model.share.axes or None, (None,) * (model.scanned is not None)
+    buffers: Any = PartitionSpec(*stacked, None, axes)
+    relative = model.spec.positions == "relative"
+    return KVCache(buffers, buffers, PartitionSpec(*stacked, axes) if relative else ())  # type: ignore[arg-type]
 
 
 def place(model: Decoder, mesh: Mesh, degree: int) -> Decoder:
@@ -77,14 +80,16 @@ def place(model: Decoder, mesh: Mesh, degree: int) -> Decoder:
     return placed
 
 
-def place_random(spec: ModelSpec, key: PRNGKey, mesh: Mesh, degree: int) -> Decoder:
+def place_random(
+    spec: ModelSpec, key: PRNGKey, mesh: Mesh, degree: int, lowering: Lowering | None = None
+) -> Decoder:
     """A model with random weights, made on the mesh: no device ever holds more than its part of the result.
 
     The same key gives the same model on any number of chips.
     """
 
     def make(key: PRNGKey) -> Decoder:
-        return share_out(Decoder(spec, rngs=nnx.Rngs(params=key)), degree, axes_of(mesh, degree))
+        return share_out(Decoder(spec, rngs=nnx.Rngs(params=key), lowering=lowering), degree, axes_of(mesh, degree))
 
     made: Decoder = jax.jit(make, out_shardings=_shardings(jax.eval_shape(make, key), mesh))(key)
     return made

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, PartitionSpec
 
-from runtime.decode_loop import DecodeState, Setting
+from runtime.decode_state import DecodeState, Setting
 from runtime.mesh import cache_spec, chip_mesh, place, place_random, weight_specs
 from runtime.shapes import PRNGKey
 from runtime.transformer import Decoder
@@ -91,6 +91,7 @@ class Pair:
             key=same,
             tokens=same,
             emitted=same,
+            limit=same,
             prompt_tokens=same,
             last_two=same,
             rounds=same,
@@ -98,7 +99,7 @@ class Pair:
             unforced_accepted=same,
             target_cache=cache_spec(self.target),
             draft_cache=cache_spec(self.draft) if setting.lookahead and self.draft is not None else None,
-            output_tokens=setting.output_tokens,
+            pace=same,
         )
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from runtime.decode_loop import DecodeState, Setting, decode_round, drafter_of
+from runtime.decode_loop import decode_round, drafter_of
+from runtime.decode_state import DecodeState, Setting
 from runtime.drafters import ModelDrafter
 from runtime.forcing import Forcing
 from runtime.generate import prefill
@@ -80,6 +81,10 @@ class Bench:
         fresh: DecodeState = prefill(self.setting, self.pair, prompts, stream(self.seed, "decoding"))
         return fresh
 
+    def forcing(self, acceptance: Acceptance | None, name: str) -> Forcing:
+        """What forces the accepted counts of one generation, by the stream ``name``."""
+        return Forcing.of(acceptance, self.lookahead, self.batch, self.output_tokens, stream(self.seed, name))
+
     def drafter(self, draft: Any) -> ModelDrafter[Any]:
         """Who drafts.
 
@@ -118,7 +123,7 @@ def plain_steps(bench: Bench) -> Program:
 def rounds(bench: Bench, acceptance: Acceptance | None) -> Program:
     """Whole rounds whose accepted counts follow ``acceptance``; the models decide where it is None."""
     bench.drafter(bench.pair.draft)
-    return _rounds("round", bench, Forcing.of(acceptance, bench.lookahead))
+    return _rounds("round", bench, bench.forcing(acceptance, "forced rounds"))
 
 
 def draft_steps(bench: Bench) -> Program:
@@ -135,7 +140,7 @@ def draft_steps(bench: Bench) -> Program:
     bench.drafter(bench.pair.draft)
     state = bench.state()
     carry = (state.draft_cache, state.last_two[:, 1:], _no_probs(bench), state.cursor, state.key)
-    return _compile("draft_step", bench, body, carry, (_draft_cache_spec(bench), SAME, SAME, SAME, SAME))
+    return compiled_loop("draft_step", bench, body, carry, (_draft_cache_spec(bench), SAME, SAME, SAME, SAME))
 
 
 def verify_steps(bench: Bench, tokens: int | None = None) -> Program:
@@ -150,11 +155,11 @@ def verify_steps(bench: Bench, tokens: int | None = None) -> Program:
     def body(target: Any, _: Any, carry: Any) -> Any:
         cache, fed, cursor = carry
         logits, cache = target(fed, cache, cursor)
-        return cache, _next_tokens(fed, logits), cursor
+        return cache, next_tokens(fed, logits), cursor
 
     state = bench.state()
     carry = (state.target_cache, bench.random_tokens(length), state.cursor)
-    return _compile("verify_step", bench, body, carry, (cache_spec(bench.pair.target), SAME, SAME))
+    return compiled_loop("verify_step", bench, body, carry, (cache_spec(bench.pair.target), SAME, SAME))
 
 
 def verify_and_draft_first_steps(bench: Bench) -> Program:
@@ -167,7 +172,7 @@ def verify_and_draft_first_steps(bench: Bench) -> Program:
         target_cache, draft_cache, fed, _, cursor, key = carry
         step_key, key = jax.random.split(key)
         logits, target_cache = target(fed, target_cache, cursor)
-        fed = _next_tokens(fed, logits)
+        fed = next_tokens(fed, logits)
         token, probs, draft_cache = bench.drafter(draft).step(draft_cache, fed[:, :2], cursor - 1, step_key)
         return target_cache, draft_cache, jnp.concatenate([token, fed[:, 1:]], axis=1), probs, cursor, key
 
@@ -176,7 +181,7 @@ def verify_and_draft_first_steps(bench: Bench) -> Program:
     fed = bench.random_tokens(bench.lookahead + 1)
     carry = (state.target_cache, state.draft_cache, fed, _no_probs(bench), state.cursor, state.key)
     specs = (cache_spec(bench.pair.target), _draft_cache_spec(bench), SAME, SAME, SAME, SAME)
-    return _compile("verify_and_draft_first_step", bench, body, carry, specs)
+    return compiled_loop("verify_and_draft_first_step", bench, body, carry, specs)
 
 
 def verdicts(bench: Bench) -> Program:
@@ -199,7 +204,7 @@ def verdicts(bench: Bench) -> Program:
     greedy = bench.sampling.greedy or not bench.lookahead
     proposal = Proposal(bench.random_tokens(bench.lookahead), None if greedy else drafted)
     carry = (proposal, logits, jnp.zeros((bench.batch,), jnp.int32), key)
-    return _compile("sampling", bench, body, carry, SAME)
+    return compiled_loop("sampling", bench, body, carry, SAME)
 
 
 def prefills(bench: Bench, model: Literal["target", "draft"] = "target") -> Program:
@@ -220,7 +225,7 @@ def prefills(bench: Bench, model: Literal["target", "draft"] = "target") -> Prog
     cache = state.target_cache if model == "target" else state.draft_cache
     spec = cache_spec(bench.pair.target) if model == "target" else _draft_cache_spec(bench)
     carry = (cache, bench.random_tokens(bench.prompt_tokens), state.key)
-    return _compile("prefill", bench, body, carry, (spec, SAME, SAME))
+    return compiled_loop("prefill", bench, body, carry, (spec, SAME, SAME))
 
 
 def _rounds(name: str, bench: Bench, forcing: Forcing) -> Program:
@@ -229,10 +234,10 @@ def _rounds(name: str, bench: Bench, forcing: Forcing) -> Program:
         state = decode_round(bench.sampling, target, drafter_of(draft, bench.setting), state, forcing)
         return replace(state, emitted=jnp.where(state.finished, 1, state.emitted)), forcing
 
-    return _compile(name, bench, body, (bench.state(), forcing), (bench.pair.state_specs(bench.setting), SAME))
+    return compiled_loop(name, bench, body, (bench.state(), forcing), (bench.pair.state_specs(bench.setting), SAME))
 
 
-def _next_tokens(fed: Tokens, logits: Logits) -> Tokens:
+def next_tokens(fed: Tokens, logits: Logits) -> Tokens:
     """Tokens for the next repetition that depend on every logit, at the price of reading them once."""
     return (fed + (jnp.max(logits, axis=-1) > 0)) % logits.shape[-1]
 
@@ -246,7 +251,7 @@ def _draft_cache_spec(bench: Bench) -> PartitionSpec:
     return cache_spec(draft) if draft is not None else SAME
 
 
-def _compile(name: str, bench: Bench, body: Body, carry: Any, carry_specs: Any) -> Program:
+def compiled_loop(name: str, bench: Bench, body: Body, carry: Any, carry_specs: Any) -> Program:
     """Compile ``body`` repeated n times; ``carry_specs`` is a prefix of ``carry``."""
     pair = bench.pair
     # Plain arrays: flattening the modules anew in every call would take longer than dispatching it.

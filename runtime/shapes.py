@@ -33,6 +33,8 @@ NewKeys = Float[jax.Array, "B G T H"]
 """Keys or values of the new tokens."""
 LayerCache = Float[jax.Array, "B G S H"]
 """Cached keys or values of one layer."""
+Distances = Float[jax.Array, "N S H"]
+"""Of one layer, the products of its projection with every distance, for relative positions."""
 Visible = Bool[jax.Array, "B T S"]
 """Which positions a new token may attend to."""
 

@@ -17,10 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from jax import lax
 
+from simulator.errors import RefusedError
 from simulator.spec.model import ModelSpec
 
 Ints = npt.NDArray[np.int64]
 
+SPLIT = frozenset("NGFVfs")
+"""Letters of the axes that are split over chips."""
 PADDING = -1
 """Stands in an order of indices where a chip holds nothing."""
 
@@ -82,19 +85,44 @@ def order(spec: ModelSpec, axis: str, chips: int) -> Ints:
     ``axis`` names what lies along it, by letter: ``NGG`` is a fused axis of queries, keys and values. Each chip's
     parts lie together, so that an even split hands every chip its own queries, keys and values.
     """
-    sizes = {"N": spec.heads * spec.head_dim, "G": spec.kv_heads * spec.head_dim, "F": spec.d_ff}
+    letters, _, block = axis.partition("/")
+    experts = spec.experts
+    sizes = {
+        "N": spec.heads * spec.head_dim,
+        "G": spec.kv_heads * spec.head_dim,
+        "F": spec.d_ff,
+        "f": experts.d_ff if experts is not None else 0,
+        "s": experts.shared_d_ff if experts is not None else 0,
+    }
     tables, offset = [], 0
-    for letter in axis:
+    for letter in letters:
         table = _table(spec, letter, chips)
         tables.append(np.where(table == PADDING, PADDING, table + offset))
         offset += sizes.get(letter, 0)
-    return np.concatenate(tables, axis=1).reshape(-1)
+    places = np.concatenate(tables, axis=1).reshape(-1)
+    return _blocks(spec, places.reshape(chips, -1), int(block)) if block else places
+
+
+def _blocks(spec: ModelSpec, places: Ints, size: int) -> Ints:
+    """The same order of whole blocks of ``size`` neighbours; ``places`` is [X, share].
+
+    Raises:
+        RefusedError: a chip would hold part of a block.
+    """
+    cut = places.shape[1] % size != 0
+    runs = places.reshape(-1, 1 if cut else size)
+    first = runs[:, :1]
+    whole = (first % size == 0) & (runs == first + np.arange(runs.shape[1]))
+    if cut or not np.all(whole | np.all(runs == PADDING, axis=1, keepdims=True)):
+        accepts = "one that divides head_dim and every chip's part of d_ff is executed"
+        raise RefusedError(f"{spec.name}: a weight_group over two chips or heads is modelled; {accepts}")
+    return np.where(first == PADDING, PADDING, first // size).reshape(-1)
 
 
 def lay_out(weight: jax.Array, axes: tuple[str, ...], spec: ModelSpec, chips: int) -> jax.Array:
     """A weight of the whole model, its axes named by letters, in the order in which ``chips`` chips hold it."""
     for dimension, axis in enumerate(axes):
-        if axis != "D":
+        if SPLIT.issuperset(axis.partition("/")[0]):
             places = order(spec, axis, chips)
             size = weight.shape[dimension]
             filled = jnp.asarray(np.where(places == PADDING, size, places))
@@ -111,6 +139,8 @@ def _table(spec: ModelSpec, letter: str, chips: int) -> Ints:
             return _elements(kv_heads_of_chips(spec, chips), spec.head_dim)
         case "F":
             return _consecutive(spec.d_ff, chips)
+        case "f" | "s" if spec.experts is not None:
+            return _consecutive(spec.experts.d_ff if letter == "f" else spec.experts.shared_d_ff, chips)
         case _:
             return _consecutive(spec.vocabulary, chips)
 

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Int32
 
 from runtime.arithmetic import Lowering, rotary_angles
 from runtime.shapes import Cursor, Logits, Tokens, Visible
@@ -42,6 +43,8 @@ class Step:
     """What all layers of a step share."""
 
     cursor: Cursor
+    at: Int32[jax.Array, "B T"]
+    """Where each new token stands."""
     angles: jax.Array | None
     among_new: Visible
     cached: Visible | None
@@ -52,11 +55,13 @@ class Step:
         """A step of ``shape`` [B, T] over a cache of S ``positions``, of which none is read where that is 0."""
         batch, tokens = shape
         at = cursor[:, None] + jnp.arange(tokens)
-        angles = rotary_angles(at, spec.head_dim) if spec.positions == "rotary" else None
+        angles = None
+        if spec.positions == "rotary":
+            angles = rotary_angles(at, spec.head_dim, spec.rotary_base, spec.rotary_scaling)
         among_new = jnp.broadcast_to(jnp.tril(jnp.ones((tokens, tokens), bool)), (batch, tokens, tokens))
         cached = None
         if positions:
             # Read back, the cache already holds the new tokens; split, it does not.
             limit = cursor[:, None] - 1 if lowering.split_attention else at
             cached = jnp.broadcast_to(limit[:, :, None] >= jnp.arange(positions), (batch, tokens, positions))
-        return cls(cursor, angles, among_new, cached, lowering)
+        return cls(cursor, at, angles, among_new, cached, lowering)

@@ -7,69 +7,117 @@ stand in the order of ``simulator/cost/operations.py``.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax import lax
 
-from runtime.arithmetic import Attended, Lowering, as_bits, attend, from_bits, project, rms_norm, rotate
+from runtime.arithmetic import (
+    Attended,
+    Lowering,
+    activate,
+    as_bits,
+    attend,
+    distance_scores,
+    from_bits,
+    project,
+    rms_norm,
+    rotate,
+    sinusoids,
+)
+from runtime.experts import RoutedFeedForward
 from runtime.kv_cache import KVCache, append, empty_cache
-from runtime.shapes import Cursor, LayerCache, Logits, NewKeys, Queries, Rows, Tokens
+from runtime.parameters import Matrix, Parameter, matrix, normal, ones
+from runtime.quantised import project_quantised
+from runtime.shapes import Cursor, Distances, LayerCache, Logits, NewKeys, Queries, Rows, Tokens
 from runtime.share import Share, lay_out
 from runtime.step import Step
 from simulator.errors import RefusedError
 from simulator.spec.model import ModelSpec
 
+WEIGHT_TYPES = ("float32", "bfloat16", "int8", "int4")
 EXECUTED_TYPES = ("float32", "bfloat16")
 
 
 class Layer(nnx.Module):
-    """Attention and feed-forward, each behind a norm and each ending in one all-reduce."""
+    """Attention and feed-forward, each behind a norm and each ending in one all-reduce; in parallel, one of both."""
 
-    def __init__(self, spec: ModelSpec, rngs: nnx.Rngs) -> None:
+    def __init__(self, spec: ModelSpec, rngs: nnx.Rngs, *, routed: bool = False) -> None:
         attention = spec.heads * spec.head_dim
         keys_values = 2 * spec.kv_heads * spec.head_dim
         gated = spec.feed_forward == "gated"
         self.attention_norm = ones(spec)
-        self.qkv = normal(spec, rngs, ("D", "NGG"), (spec.d_model, attention + keys_values))
-        self.output = normal(spec, rngs, ("N", "D"), (attention, spec.d_model))
-        self.feed_forward_norm = ones(spec)
-        self.up = normal(spec, rngs, ("D", "FF" if gated else "F"), (spec.d_model, spec.d_ff * (1 + gated)))
-        self.down = normal(spec, rngs, ("F", "D"), (spec.d_ff, spec.d_model))
+        self.qkv, self.qkv_scale = matrix(spec, rngs, ("D", "NGG"), (spec.d_model, attention + keys_values))
+        self.output, self.output_scale = matrix(spec, rngs, ("N", "D"), (attention, spec.d_model))
+        self.feed_forward_norm = None if spec.block == "parallel" else ones(spec)
+        experts = spec.experts if routed else None
+        self.experts = None if experts is None else RoutedFeedForward(spec, experts, rngs)
+        up = ("D", "FF" if gated else "F"), (spec.d_model, spec.d_ff * (1 + gated))
+        down = ("F", "D"), (spec.d_ff, spec.d_model)
+        none: Matrix = (None, None)
+        self.up, self.up_scale = matrix(spec, rngs, *up) if experts is None else none
+        self.down, self.down_scale = matrix(spec, rngs, *down) if experts is None else none
+        relative = spec.positions == "relative"
+        self.distance = normal(spec, rngs, ("D", "N"), (spec.d_model, attention)) if relative else None
         self.gated = gated
         self.head_dim = spec.head_dim
+        self.norm_epsilon = spec.norm_epsilon
 
-    def attention(
-        self, x: Rows, step: Step, share: Share, keys: LayerCache, values: LayerCache
+    def __call__(
+        self, x: Rows, step: Step, share: Share, keys: LayerCache, values: LayerCache, products: Distances | None = None
     ) -> tuple[Rows, LayerCache, LayerCache]:
-        """Residual stream after attention, and the cache with this step's keys and values in it."""
-        rows = step.lowering.min_rows
-        qkv = project(rms_norm(x, self.attention_norm[...]), self.qkv[...], rows).astype(x.dtype)
-        q, k, v = self._heads(qkv, step, share)
+        """The residual stream after this layer, and the cache with this step's keys and values in it."""
+        normed = rms_norm(x, self.attention_norm[...], self.norm_epsilon)
+        attended, keys, values = self._attention(normed, step, share, keys, values, products)
+        if self.feed_forward_norm is None:
+            return x + share.all_reduce((attended + self._feed_forward(normed, step)).astype(x.dtype)), keys, values
+        x = x + share.all_reduce(attended.astype(x.dtype))
+        normed = rms_norm(x, self.feed_forward_norm[...], self.norm_epsilon)
+        return x + share.all_reduce(self._feed_forward(normed, step).astype(x.dtype)), keys, values
+
+    def products(self, positions: int) -> Distances:
+        """What attention multiplies queries with for each distance below ``positions``."""
+        if self.distance is None:
+            raise RefusedError("a layer without relative positions has no distances")
+        waves = sinusoids(positions, self.distance.shape[0]).astype(self.distance.dtype)
+        projected = project(waves, self.distance[...], 1).astype(self.distance.dtype)
+        return projected.reshape(positions, -1, self.head_dim).swapaxes(0, 1)
+
+    def _attention(
+        self, normed: Rows, step: Step, share: Share, keys: LayerCache, values: LayerCache, products: Distances | None
+    ) -> tuple[jax.Array, LayerCache, LayerCache]:
+        """This chip's part of the sum that attention adds, and the cache."""
+        rows, dtype = step.lowering.min_rows, normed.dtype
+        q, k, v = self._heads(multiply(normed, self.qkv, self.qkv_scale, rows).astype(dtype), step, share)
         scatter = step.lowering.scatter_append
         all_keys = append(keys, k, step.cursor, scatter=scatter)
         all_values = append(values, v, step.cursor, scatter=scatter)
+        among_new = Attended(k, v, step.among_new)
         if step.cached is None:
-            parts: tuple[Attended, ...] = (Attended(k, v, step.among_new),)
+            parts: tuple[Attended, ...] = (among_new,)
         elif step.lowering.split_attention:
-            parts = (Attended(from_bits(keys), from_bits(values), step.cached), Attended(k, v, step.among_new))
+            parts = (Attended(from_bits(keys), from_bits(values), step.cached), among_new)
         else:
             parts = (Attended(from_bits(all_keys), from_bits(all_values), step.cached),)
-        attended = attend(q, parts, rows).astype(x.dtype).reshape(x.shape[0], -1)
-        return x + share.all_reduce(project(attended, self.output[...], rows).astype(x.dtype)), all_keys, all_values
+        if products is not None:
+            parts = tuple(_with_distances(part, q, products, step, new=part is among_new) for part in parts)
+        attended = attend(q, parts, rows).astype(dtype).reshape(normed.shape[0], -1)
+        return multiply(attended, self.output, self.output_scale, rows), all_keys, all_values
 
-    def feed_forward(self, x: Rows, share: Share, min_rows: int) -> Rows:
-        """Residual stream after the feed-forward: SiLU-gated (Shazeer 2020), or two matrices with GELU."""
-        hidden = project(rms_norm(x, self.feed_forward_norm[...]), self.up[...], min_rows)
-        if self.gated:
-            gate, hidden = jnp.split(hidden, 2, axis=-1)
-            hidden = jax.nn.silu(gate) * hidden
-        else:
-            hidden = jax.nn.gelu(hidden)
-        return x + share.all_reduce(project(hidden.astype(x.dtype), self.down[...], min_rows).astype(x.dtype))
+    def _feed_forward(self, normed: Rows, step: Step) -> jax.Array:
+        """This chip's part of the sum that the feed-forward adds."""
+        rows = step.lowering.min_rows
+        if self.experts is not None:
+            return self.experts(normed, rows)
+        hidden = activate(multiply(normed, self.up, self.up_scale, rows), gated=self.gated)
+        return multiply(hidden.astype(normed.dtype), self.down, self.down_scale, rows)
 
     def _heads(self, qkv: jax.Array, step: Step, share: Share) -> tuple[Queries, NewKeys, NewKeys]:
         if step.lowering.qkv_barrier:
-            qkv = jax.lax.optimization_barrier(qkv)
+            qkv = lax.optimization_barrier(qkv)
         batch, tokens = step.among_new.shape[:2]
         heads = qkv.reshape(batch, tokens, -1, self.head_dim)
         q, k, v = jnp.split(heads, [share.heads, share.heads + share.kv_heads], axis=2)
@@ -79,22 +127,28 @@ class Layer(nnx.Module):
 
 
 class Decoder(nnx.Module):
-    """A dense decoder-only transformer with random weights, before it is trained or loaded.
+    """A decoder-only transformer with random weights, before it is trained or loaded.
 
     Raises:
         RefusedError: ``spec`` describes something that is not executed yet.
     """
 
     def __init__(self, spec: ModelSpec, *, rngs: nnx.Rngs, lowering: Lowering | None = None) -> None:
-        refuse_unexecuted(spec)
+        lowering = lowering or Lowering.on(jax.default_backend(), spec.compute_dtype)
+        refuse_unexecuted(spec, lowering)
         self.spec = spec
         self.share = Share.of(spec)
-        self.lowering = lowering or Lowering.on(jax.default_backend(), spec.weight_dtype)
+        self.lowering = lowering
         embedding = (spec.vocabulary, spec.d_model)
         # A tied matrix lies as the head reads it, in every step and whole; the embedding takes single columns of it.
         # The other way round XLA:CPU transposes all of it for every step of more than one row.
         self.embedding = None if spec.tied_embeddings else normal(spec, rngs, ("V", "D"), embedding, fan_in=1)
-        self.layers = nnx.List([Layer(spec, rngs) for _ in range(spec.layers)])
+        learned = spec.max_positions
+        self.positions = None if learned is None else normal(spec, rngs, ("P", "D"), (learned, spec.d_model), fan_in=1)
+        dense = spec.layers - spec.expert_layers
+        layers = [Layer(spec, rngs, routed=index >= dense) for index in range(spec.layers)]
+        self.layers = nnx.List(layers)
+        self.scanned: Layer | None = None
         self.final_norm = ones(spec)
         self.head = normal(spec, rngs, ("D", "V"), embedding[::-1])
 
@@ -103,80 +157,130 @@ class Decoder(nnx.Module):
     ) -> tuple[Logits, KVCache]:
         """One forward pass; see :meth:`StepModel.__call__`. Costs 2 L + 1 all-reduces and one all-gather."""
         batch, length = tokens.shape
-        positions = 0 if fresh else cache.keys[0].shape[2]
+        positions = 0 if fresh else cache.keys[0].shape[-2]
         step = Step.of(self.spec, (batch, length), cursor, positions, self.lowering)
-        x = self._embed(tokens.reshape(-1))
-        keys, values = [], []
-        for layer, old_keys, old_values in zip(self.layers, cache.keys, cache.values, strict=True):
-            x, new_keys, new_values = layer.attention(x, step, self.share, old_keys, old_values)
-            x = layer.feed_forward(x, self.share, self.lowering.min_rows)
-            keys.append(new_keys)
-            values.append(new_values)
+        x = self._embed(tokens.reshape(-1), step)
+        run = self._unrolled if self.scanned is None else self._looped
+        x, cache = run(x, step, cache)
         if last_only:
             x = x.reshape(batch, length, -1)[:, -1]
-        return self._logits(x).reshape(batch, -1, self.spec.vocabulary), KVCache(tuple(keys), tuple(values))
+        return self._logits(x).reshape(batch, -1, self.spec.vocabulary), cache
 
     def empty_cache(self, batch: int, positions: int) -> KVCache:
         """This chip's cache for ``batch`` sequences of at most ``positions``."""
-        shape = (batch, self.share.kv_heads, positions, self.spec.head_dim)
-        dtype = jnp.dtype(self.spec.kv_dtype or self.spec.weight_dtype)
+        shape: tuple[int, ...] = (batch, self.share.kv_heads, positions, self.spec.head_dim)
+        dtype = jnp.dtype(self.spec.kv_dtype or self.spec.compute_dtype)
         bits = self.lowering.move_bits and dtype == jnp.bfloat16
-        return empty_cache(self.spec.layers, shape, jnp.dtype(jnp.uint16) if bits else dtype)
+        count = self.spec.layers
+        if self.scanned is not None:
+            shape, count = (self.spec.layers, *shape), 1
+        cache = empty_cache(count, shape, jnp.dtype(jnp.uint16) if bits else dtype)
+        if self.spec.positions != "relative":
+            return cache
+        if self.scanned is not None:
+            stacked = jax.vmap(lambda layer: layer.products(positions))(self.scanned)
+            return replace(cache, distances=(stacked,))
+        return replace(cache, distances=tuple(layer.products(positions) for layer in self.layers))
 
-    def _embed(self, tokens: jax.Array) -> Rows:
+    def _unrolled(self, x: Rows, step: Step, cache: KVCache) -> tuple[Rows, KVCache]:
+        keys, values = [], []
+        distances = cache.distances or (None,) * len(self.layers)
+        for layer, old_keys, old_values, products in zip(self.layers, cache.keys, cache.values, distances, strict=True):
+            x, new_keys, new_values = layer(x, step, self.share, old_keys, old_values, products)
+            keys.append(new_keys)
+            values.append(new_values)
+        return x, replace(cache, keys=tuple(keys), values=tuple(values))
+
+    def _looped(self, x: Rows, step: Step, cache: KVCache) -> tuple[Rows, KVCache]:
+        """All layers by one loop: each takes its part of what is stacked along the first axis."""
+
+        def body(x: Rows, part: Any) -> tuple[Rows, Any]:
+            layer, keys, values, *products = part
+            x, keys, values = layer(x, step, self.share, keys, values, *products)
+            return x, (keys, values)
+
+        x, (keys, values) = lax.scan(body, x, (self.scanned, cache.keys[0], cache.values[0], *cache.distances))
+        return x, replace(cache, keys=(keys,), values=(values,))
+
+    def _embed(self, tokens: jax.Array, step: Step) -> Rows:
         """Each chip looks up the tokens of its own part of the vocabulary; their sum is the embedding."""
         own = tokens - self.share.index() * self.share.vocabulary
         place = jnp.clip(own, 0, self.share.vocabulary - 1)
         found = self.head[...][:, place].T if self.embedding is None else from_bits(self.embedding[...][place])
-        if self.share.chips == 1:
-            return found
-        mine = (own >= 0) & (own < self.share.vocabulary)
-        return self.share.all_reduce(jnp.where(mine[:, None], found, 0))
+        if self.share.chips > 1:
+            mine = (own >= 0) & (own < self.share.vocabulary)
+            found = self.share.all_reduce(jnp.where(mine[:, None], found, 0))
+        return found if self.positions is None else found + self.positions[...][step.at.reshape(-1)]
 
     def _logits(self, x: Rows) -> jax.Array:
-        part = project(rms_norm(x, self.final_norm[...]), self.head[...], self.lowering.min_rows)
+        normed = rms_norm(x, self.final_norm[...], self.spec.norm_epsilon)
+        part = project(normed, self.head[...], self.lowering.min_rows)
         # The padding of the vocabulary lies at the end, in the last chips' parts.
         return self.share.gather_last(part)[:, : self.spec.vocabulary]
+
+
+def multiply(x: Rows, weight: Parameter | None, scale: Parameter | None, min_rows: int) -> jax.Array:
+    """``x @ weight`` in float32, whatever the weight is kept as."""
+    if weight is None:
+        raise RefusedError("a layer with experts has no feed-forward of its own")
+    if scale is None:
+        return project(x, weight[...], min_rows)
+    return project_quantised(x, weight[...], scale[...], min_rows)
+
+
+def _with_distances(part: Attended, queries: Queries, products: Distances, step: Step, *, new: bool) -> Attended:
+    count = part.keys.shape[2]
+    keys = step.at if new else jnp.broadcast_to(jnp.arange(count), (step.at.shape[0], count))
+    return replace(part, bias=distance_scores(queries, products, step.at, keys))
 
 
 def share_out(model: Decoder, chips: int, axes: tuple[str, ...]) -> Decoder:
     """The model of one chip, its weights laid out for ``chips`` chips along the mesh axes ``axes``.
 
     Where the lowering moves bits, the embedding becomes integers, for a tied model a copy of its own; such a model runs
-    and cannot be trained.
+    and cannot be trained. Where it scans layers, their weights are stacked.
     """
     laid_out = nnx.clone(model)
-    if model.lowering.move_bits and model.spec.weight_dtype == "bfloat16":
+    if model.lowering.move_bits and model.spec.compute_dtype == "bfloat16":
         rows = model.head[...].T if model.embedding is None else model.embedding[...]
         laid_out.embedding = nnx.data(nnx.Param(as_bits(rows), axes=("V", "D")))
     for _, weight in nnx.iter_graph(laid_out):
         if isinstance(weight, nnx.Param):
             weight.set_value(lay_out(weight.get_value(), weight.axes, model.spec, chips))
     laid_out.share = Share.of(model.spec, chips, axes)
+    if model.lowering.scan_layers:
+        laid_out.scanned = nnx.data(_stacked(list(laid_out.layers)))
+        laid_out.layers = nnx.List([])
     return laid_out
 
 
-def refuse_unexecuted(spec: ModelSpec) -> None:
+def _stacked(layers: list[Layer]) -> Layer:
+    """One layer whose weights are those of all, along a first axis."""
+    stacked: Layer = jax.tree.map(lambda *weights: jnp.stack(weights), *layers)
+    for _, weight in nnx.iter_graph(stacked):
+        if isinstance(weight, nnx.Param):
+            weight.set_metadata(axes=("L", *weight.axes))
+    return stacked
+
+
+def refuse_unexecuted(spec: ModelSpec, lowering: Lowering) -> None:
     """Refuse what a ModelSpec can say and this module does not do."""
-    if spec.positions == "relative":
-        raise RefusedError(f"{spec.name}: relative positions are modelled, not executed; rotary and none are")
-    types = {"weight_dtype": spec.weight_dtype, "kv_dtype": spec.kv_dtype or spec.weight_dtype}
-    for key, dtype in types.items():
-        if dtype not in EXECUTED_TYPES:
-            raise RefusedError(f"{spec.name}: {key} {dtype} is modelled, not executed; {EXECUTED_TYPES} are")
-    if spec.compute_dtype != spec.weight_dtype:
+    parts = {"latent": spec.latent, "window": spec.window}
+    if found := [name for name, part in parts.items() if part is not None]:
+        raise RefusedError(f"{spec.name}: {', '.join(found)} modelled, not executed; attention to all positions is")
+    if spec.weight_dtype in EXECUTED_TYPES and spec.compute_dtype != spec.weight_dtype:
         accepts = f"only activations in the type of the weights, {spec.weight_dtype}, are executed"
         raise RefusedError(f"{spec.name}: activation_dtype {spec.compute_dtype} is modelled; {accepts}")
-
-
-def normal(
-    spec: ModelSpec, rngs: nnx.Rngs, axes: tuple[str, str], shape: tuple[int, int], fan_in: int = 0
-) -> nnx.Param[jax.Array]:
-    """Random weights of variance 1 / fan-in, the first axis unless given; ``axes`` names the axes by letter."""
-    drawn = jax.random.normal(rngs.params(), shape, jnp.float32) / (fan_in or shape[0]) ** 0.5
-    return nnx.Param(drawn.astype(spec.weight_dtype), axes=axes)
-
-
-def ones(spec: ModelSpec) -> nnx.Param[jax.Array]:
-    """The scale of a norm."""
-    return nnx.Param(jnp.ones((spec.d_model,), spec.weight_dtype), axes=("D",))
+    types = {
+        "weight_dtype": (spec.weight_dtype, WEIGHT_TYPES),
+        "kv_dtype": (spec.kv_dtype or spec.compute_dtype, EXECUTED_TYPES),
+        "head_dtype": (spec.head_dtype or spec.weight_dtype, (spec.compute_dtype,)),
+        "matmul_dtype": (spec.rate_dtype, (spec.compute_dtype,)),
+    }
+    for key, (dtype, executed) in types.items():
+        if dtype not in executed:
+            raise RefusedError(f"{spec.name}: {key} {dtype} is modelled, not executed; {', '.join(executed)} is")
+    if spec.experts is not None and spec.weight_dtype not in EXECUTED_TYPES:
+        raise RefusedError(f"{spec.name}: experts of type {spec.weight_dtype} are modelled, not executed")
+    if lowering.scan_layers and 0 < spec.expert_layers < spec.layers:
+        raise RefusedError(f"{spec.name}: layers with and without experts cannot be scanned together")

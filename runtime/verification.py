@@ -58,12 +58,9 @@ def judge(
         forcing: what overrides the accepted count. All the work is done either way.
         rounds: number of this round of each sequence, from 0.
     """
-    accept_key, next_key, force_key = jax.random.split(key, 3)
     if sampling.greedy:
-        choices = likeliest(target_logits)
-        unforced = leading(proposal.tokens == choices[:, :-1])
-        accepted = forcing.override(unforced, rounds, force_key)
-        return Verdict(accepted, at_position(choices, accepted), unforced)
+        return judge_choices(key, proposal, likeliest(target_logits), forcing, rounds)
+    accept_key, next_key, force_key = jax.random.split(key, 3)
     if proposal.probs is None:  # nothing was drafted: plain decoding needs no distribution, only a draw from it
         none = jnp.zeros_like(rounds)
         return Verdict(none, sampling.choose(next_key, sampling.filter(target_logits[:, 0])), none)
@@ -72,6 +69,13 @@ def judge(
     accepted = forcing.override(unforced, rounds, force_key)
     weights = residual(at_position(target_probs, accepted), _draft_row(proposal.probs, accepted))
     return Verdict(accepted, draw(next_key, jnp.log(weights)), unforced)
+
+
+def judge_choices(key: PRNGKey, proposal: Proposal, choices: Tokens, forcing: Forcing, rounds: Count) -> Verdict:
+    """:func:`judge` in greedy decoding: ``choices`` [B, K+1] are the target's likeliest tokens, no logits needed."""
+    unforced = leading(proposal.tokens == choices[:, :-1])
+    accepted = forcing.override(unforced, rounds, jax.random.split(key, 3)[2])
+    return Verdict(accepted, at_position(choices, accepted), unforced)
 
 
 def accept(key: PRNGKey, draft_tokens: Tokens, draft_probs: Probs, target_probs: Probs) -> Count:

@@ -210,7 +210,7 @@ class _ChipFit:
             raise MeasurementError(f"a probe record of kind {probe.kind} without its model")
         if probe.kind == "verification":
             cost = parameters.verification or parameters.sampling
-            return float(sampling_time(cost, Shape.of(model), probe.batch * probe.tokens))
+            return float(sampling_time(cost, model.vocabulary, probe.batch * probe.tokens))
         if probe.kind == "round":
             return self._round(probe, model, parameters)
         sampled = 0 if probe.kind == "forward" else 1
@@ -225,7 +225,7 @@ class _ChipFit:
         others = (lookahead - 1) * self._step(probe, draft, 1, parameters, None, 1)
         verify = self._step(probe, target, probe.tokens, parameters, both, 0)
         accept = sampling_time(
-            parameters.verification or parameters.sampling, Shape.of(target), probe.batch * probe.tokens
+            parameters.verification or parameters.sampling, target.vocabulary, probe.batch * probe.tokens
         )
         return float(first + others + verify + accept + parameters.round_overhead_s)
 

@@ -138,21 +138,21 @@ def format_quantity(value: float, unit: str) -> str:
     return f"{value!r} {unit}"
 
 
-def human_time(seconds: float) -> str:
+def human_time(seconds: float, figures: int = 3) -> str:
     """A time with three figures and a fitting unit, for people: ``14.1 ms``."""
-    return _human(seconds, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)))
+    return _human(seconds, (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)), figures)
 
 
-def human_bytes(count: float) -> str:
+def human_bytes(count: float, figures: int = 3) -> str:
     """A size with three figures in decimal units, for people: ``8.45 GB``."""
-    return _human(count, (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)))
+    return _human(count, (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)), figures)
 
 
-def _human(value: float, scales: tuple[tuple[str, float], ...]) -> str:
+def _human(value: float, scales: tuple[tuple[str, float], ...], figures: int) -> str:
     if not math.isfinite(value):
         return str(value)
-    value = float(f"{value:.3g}")  # before the unit is chosen, so that 0.9999 s is 1.00 s and not 1,000 ms
+    value = float(f"{value:.{figures}g}")  # before the unit is chosen, so that 0.9999 s is 1.00 s and not 1,000 ms
     unit, scale = next(((u, s) for u, s in scales if abs(value) >= s), scales[-1])
     scaled = value / scale
-    digits = max(0, 2 - math.floor(math.log10(abs(scaled)))) if scaled else 0
+    digits = max(0, figures - 1 - math.floor(math.log10(abs(scaled)))) if scaled else 0
     return f"{scaled:,.{digits}f} {unit}"

@@ -33,6 +33,25 @@ def tiny(**changes: Any) -> ModelSpec:
     return ModelSpec(**(shape | changes))
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "MHA, plain, tied": {"kv_heads": 4, "feed_forward": "plain", "tied_embeddings": True},
+    "MQA": {"kv_heads": 1},
+    "parallel blocks": {"block": "parallel"},
+    "learned positions": {"positions": "learned", "max_positions": 1200},
+    "relative positions": {"positions": "relative"},
+    "relative positions, GQA on 8 heads": {"positions": "relative", "heads": 8, "kv_heads": 2},
+    "bfloat16": {"weight_dtype": "bfloat16"},
+    "int8": {"weight_dtype": "int8", "weight_group": 8, "head_dtype": "float32", "activation_dtype": "float32"},
+    "int4": {"weight_dtype": "int4", "weight_group": 4, "head_dtype": "float32", "activation_dtype": "float32"},
+    "experts": {"experts": {"count": 8, "per_token": 2, "d_ff": 48}},
+    "shared experts, dense first": {
+        "experts": {"count": 4, "per_token": 2, "d_ff": 24, "shared_d_ff": 16, "layers": 1},
+        "feed_forward": "plain",
+    },
+}
+"""Every kind of model that is executed, as changes of the tiny one."""
+
+
 def decoder(spec: ModelSpec, seed: int, **options: Any) -> Decoder:
     """A model of its own for every seed."""
     return Decoder(spec, rngs=nnx.Rngs(params=seed), **options)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from simulator.cli import check, compare, explain, measure, predict, run
+from simulator.cli import check, compare, explain, init, measure, predict, run, trace
 from simulator.cli.list import list_known
 from simulator.errors import SpsError
 
@@ -43,11 +43,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+app.command("init")(init.init)
 app.command("check")(check.check)
 app.command("predict")(predict.predict)
 app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
+app.command("trace")(trace.trace)
 app.command("explain")(explain.explain)
 app.command("list")(list_known)
 

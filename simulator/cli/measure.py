@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from simulator.cli.executable import executable
-from simulator.cli.files import ready, records_json, write
-from simulator.cli.options import AsJson, File, OutFolder, Settings
+from simulator.cli.files import ready, records_json, to_json, write
+from simulator.cli.options import AsJson, DraftWeights, File, OutFolder, Settings, TargetWeights
 from simulator.cli.progress import Report, stage
 from simulator.errors import MeasurementError
 
 if TYPE_CHECKING:
+    from runtime.asked import Asked
     from simulator.spec.load import Point
     from simulator.spec.record import RunRecord
 
 
-def measure(file: File, settings: Settings = None, as_json: AsJson = False, out: OutFolder = None) -> None:
+def measure(  # noqa: PLR0913, PLR0917
+    file: File,
+    settings: Settings = None,
+    as_json: AsJson = False,
+    out: OutFolder = None,
+    target_weights: TargetWeights = None,
+    draft_weights: DraftWeights = None,
+    layers: Annotated[Literal["unrolled", "scanned"], typer.Option(help="How the layers are run.")] = "unrolled",
+    in_place: Annotated[bool, typer.Option("--in-place", help="Time the parts of a round inside it as well.")] = False,
+    ablate: Annotated[bool, typer.Option("--ablate", help="Vary layers and cached length, to part a step.")] = False,
+    profile: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep a trace by JAX's profiler.")] = None,
+) -> None:
     """Run every point of a scenario on this machine and record what it took."""
+    from runtime.asked import Asked
+    from runtime.weights import Weights
     from simulator.spec.load import load_scenario
 
     points = executable(load_scenario(file, settings or ()))
-    path = ready(out or default_folder(points)) / "measured.json"
-    records = measure_points(points, path)
+    asked = Asked(Weights(target_weights, draft_weights), layers, in_place, profile)
+    asked.weights.check_all([point.scenario for point in points])
+    folder = ready(out or default_folder(points))
+    if ablate:
+        ablated(points, folder, asked, as_json=as_json)
+        return
+    path = folder / "measured.json"
+    records = measure_points(points, path, asked)
     if as_json:
         typer.echo(records_json(records))
     else:
@@ -39,11 +60,28 @@ def default_folder(points: Sequence[Point]) -> Path:
     return Path("out") / points[0].scenario.name
 
 
-def measure_points(points: Sequence[Point], path: Path) -> list[RunRecord]:
+def measure_points(points: Sequence[Point], path: Path, asked: Asked) -> list[RunRecord]:
     """Measure every point, with progress."""
     from runtime import executor
 
-    return measure_in_groups(points, path, "measure", executor.measure)
+    return measure_in_groups(points, path, "measure", functools.partial(executor.measure, asked=asked))
+
+
+def ablated(points: Sequence[Point], folder: Path, asked: Asked, *, as_json: bool) -> None:
+    """Measure steps of fewer layers and longer caches, and say what a layer, a position and the rest take."""
+    from simulator import ablation, tables
+
+    path = folder / "ablation.json"
+    plan = ablation.plan(points)
+    records = measure_points(plan.points, path, asked)
+    found = plan.explained(records)
+    if as_json:
+        typer.echo(to_json({"records": [r.to_json() for r in records], "ablation": [vars(part) for part in found]}))
+        return
+    for line in tables.wrapped("a plain step in parts, by what changes when layers or cached positions are taken away"):
+        typer.echo(line)
+    typer.echo(tables.ablation(found).text())
+    typer.echo(f"records: {path}")
 
 
 def measure_in_groups(
@@ -81,5 +119,6 @@ def _told(records: Sequence[RunRecord]) -> list[str]:
         "measured here; +- is half the 90 % interval",
         "",
         tables.measurements(views).text(),
+        *tables.in_place(records),
         "",
     ]

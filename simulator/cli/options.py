@@ -20,3 +20,11 @@ AsJson = Annotated[
     bool, typer.Option("--json", help='Print {"records": [...]} on stdout and nothing else.', show_default=False)
 ]
 OutFolder = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the results.")]
+TargetWeights = Annotated[
+    Path | None,
+    typer.Option("--target-weights", metavar="DIR", help="Folder with the target's safetensors. Random unless given."),
+]
+DraftWeights = Annotated[
+    Path | None,
+    typer.Option("--draft-weights", metavar="DIR", help="Folder with the draft's safetensors. Random unless given."),
+]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simulator.cli.files import ready, records_json, write
+from simulator.cli.files import ready, records_json, to_json, write
 from simulator.cli.options import AsJson, File, OutFolder, Settings
 from simulator.cli.progress import stage
 from simulator.errors import RefusedError
@@ -22,11 +22,26 @@ if TYPE_CHECKING:
 _CHUNK = 8
 
 
-def predict(file: File, settings: Settings = None, as_json: AsJson = False, out: OutFolder = None) -> None:
+Explained = Annotated[
+    str | None,
+    typer.Option(
+        "--explain",
+        metavar="PART",
+        help="Show the arithmetic of a part, such as verify_step, round or all, for the first point.",
+    ),
+]
+
+
+def predict(
+    file: File, settings: Settings = None, as_json: AsJson = False, out: OutFolder = None, explain: Explained = None
+) -> None:
     """Predict step times, rounds, speedup and memory of every point of a scenario."""
     from simulator.spec.load import load_scenario
 
     points = load_scenario(file, settings or ())
+    if explain is not None:
+        explain_part(points[0], explain, as_json)
+        return
     if out is not None:
         ready(out)
     records = predict_points(points)
@@ -38,6 +53,36 @@ def predict(file: File, settings: Settings = None, as_json: AsJson = False, out:
         for line in told(records, file, out):
             typer.echo(line)
     refuse_if_no_answer(records)
+
+
+def explain_part(point: Point, part: str, as_json: bool) -> None:
+    """The arithmetic of one part of a point, or of all of them.
+
+    Raises:
+        ConfigError: the point has no such part.
+    """
+    from simulator import tables
+    from simulator.arithmetic import explained
+    from simulator.errors import ConfigError, Problem
+    from simulator.spec.problems import nearest
+    from simulator.steps import Steps
+
+    steps = Steps.of(point.scenario)
+    known = list(steps.mechanisms())
+    wanted = known if part == "all" else [part.removesuffix("_s")]
+    if wanted[0] not in known:
+        accepts = f"all, or one of {', '.join(known)}{nearest(part, known)}"
+        raise ConfigError((Problem("", 0, 0, "--explain", part, accepts),))
+    found = {name: explained(steps, name) for name in wanted}
+    if as_json:
+        told = {name: [vars(line) for line in lines] for name, lines in found.items()}
+        typer.echo(to_json({"records": [], "axes": point.axes, "calibration": steps.calibration_name, "parts": told}))
+        return
+    where = ", ".join(f"{path} {value}" for path, value in point.axes.items())
+    typer.echo(f"{point.scenario.name}{f', {where}' if where else ''}; calibration {steps.calibration_name}")
+    for name, lines in found.items():
+        for line in tables.arithmetic(name, lines):
+            typer.echo(line)
 
 
 def predict_points(points: Sequence[Point]) -> list[RunRecord]:

@@ -14,7 +14,7 @@ from simulator.spec.terms import DISTRIBUTION_METRICS, PLAIN_METRICS, TIME_METRI
 
 _TERMS = (*TIME_METRICS, *PLAIN_METRICS, *DISTRIBUTION_METRICS)
 # Computed from bytes or from acceptance alone: nobody measures them.
-_ONLY_PREDICTED = ("bandwidth_floor_s", "nominal_floor_s", "break_even_acceptance")
+_ONLY_PREDICTED = ("bandwidth_floor_s", "nominal_floor_s", "break_even_acceptance", "wasted_draft_s")
 
 
 @dataclass(frozen=True)

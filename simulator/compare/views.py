@@ -9,7 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.spec.acceptance import Acceptance, ForcedAcceptance, RateAcceptance
+from simulator.spec.acceptance import (
+    Acceptance,
+    AdversarialAcceptance,
+    BetaAcceptance,
+    ForcedAcceptance,
+    MarkovAcceptance,
+    MixtureAcceptance,
+    PerPositionAcceptance,
+    RateAcceptance,
+    RecordedAcceptance,
+)
 from simulator.spec.load import scenario_from
 from simulator.spec.model import ModelSpec
 from simulator.spec.record import Distribution, RunRecord
@@ -166,8 +176,37 @@ def _sharding(scenarios: Sequence[Scenario]) -> str:
 
 
 def _law(law: Acceptance) -> str:
-    if isinstance(law, RateAcceptance):
-        return f"{law.acceptance_rate:g} per token, given those before it"
-    if isinstance(law, ForcedAcceptance):
-        return f"forced, {sum(law.accepted) / len(law.accepted):.2f} draft tokens a round"
-    return f"by position {'/'.join(f'{rate:g}' for rate in law.acceptance_rates[:8])}"
+    match law:
+        case RateAcceptance():
+            return f"{law.acceptance_rate:g} per token, given those before it"
+        case PerPositionAcceptance():
+            return f"by position {_rates(law.acceptance_rates)}"
+        case ForcedAcceptance():
+            return f"forced, {sum(law.accepted) / len(law.accepted):.2f} draft tokens a round"
+        case MixtureAcceptance():
+            return f"by domain {_domains(law)}"
+        case BetaAcceptance():
+            return (
+                f"{law.mean:g} per token on average, each sequence its own (beta, concentration {law.concentration:g})"
+            )
+        case MarkovAcceptance():
+            easy = f"{law.easy_rate:g} per token in easy stretches of {law.easy_rounds:g} rounds"
+            return f"{easy}, {law.hard_rate:g} in hard ones of {law.hard_rounds:g}"
+        case RecordedAcceptance():
+            return f"replayed from {len(law.requests):,} recorded request{'s' * (len(law.requests) != 1)}"
+        case AdversarialAcceptance():
+            rate = f"{law.acceptance_rate:g} per token"
+            return f"{rate}, {law.adversarial_rate:g} for the {100 * law.share:.3g} % of requests that are adversarial"
+
+
+def _domains(law: MixtureAcceptance) -> str:
+    """``code (0.6) 0.9/0.8 and chat (0.4) 0.5``: the four with the largest shares."""
+    largest = sorted(law.domains.items(), key=lambda item: -item[1].share)
+    said = [f"{name} ({domain.share:g}) {_rates(domain.acceptance_rates)}" for name, domain in largest[:4]]
+    if len(largest) > 4:
+        said.append(f"{len(largest) - 4} more")
+    return " and ".join(said)
+
+
+def _rates(rates: Sequence[float]) -> str:
+    return "/".join(f"{rate:g}" for rate in rates[:8])

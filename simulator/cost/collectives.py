@@ -7,19 +7,28 @@ Payload n bytes on every chip, hop latency h, fixed time b0, link bandwidth b (o
 - torus: one ring an axis, one after the other, each with 1/(axes) of the payload on every axis at a time; an axis that
   does not close to a ring has one way only;
 - one-shot: ``b0 + h + (X-1) n / b``, everyone sends everything to everyone;
+- tree: ``b0 + 2 log2(X) h + 2 n / b``, up and down two trees that each carry half of the payload (Sanders, Speck and
+  Traeff 2009), pipelined;
+- in-switch: ``b0 + 2 h + n / b``, the switch adds up what every chip sends once and sends the sum back meanwhile
+  (Klenk et al. 2020);
 - table: measured, interpolated in the logarithm of the payload.
 
-An all-gather has half the two terms of a ring all-reduce of the gathered size; one-shot, ``b0 + h + (X-1)/X n / b``.
+An all-gather and a reduce-scatter have half the two terms of a ring all-reduce of the same size (Thakur et al.); where
+the all-reduce is not a ring, that ring's all-gather is still how it is done, except one-shot: ``b0 + h + (X-1)/X n/b``.
+An all-to-all of n bytes that each chip spreads evenly crosses the middle of the longest axis; that half of the links
+binds: ``n k / (8 b)`` for a ring of k chips both ways, twice that for a line, ``(X-1)/X n / b`` through a switch, with
+``b0`` and the hops to the farthest chip. A message between two chips takes ``b0 + h + n / b``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.cost.operations import Array, Number
-from simulator.spec.hardware import AllReduceCost
+from simulator.spec.hardware import AllReduceCost, MessageCost
 
 
 @dataclass(frozen=True)
@@ -40,39 +49,119 @@ class CollectiveTime:
     latency_s: Array
     bandwidth_s: Array
 
+    @property
+    def seconds(self) -> Array:
+        """The sum of both."""
+        return np.asarray(self.latency_s + self.bandwidth_s)
+
+
+def collective_time(
+    kind: str,
+    cost: AllReduceCost | None,
+    links: Links,
+    payload_bytes: Number,
+    chips: Number,
+    message: MessageCost | None = None,
+) -> CollectiveTime:
+    """One collective of ``kind``; nothing on one chip, a message between two chips apart.
+
+    ``cost`` may be None where no all-reduce was measured: reading a scenario refuses that wherever one is needed.
+    """
+    if kind == "point_to_point":
+        return message_time(message, cost, links, payload_bytes)
+    if cost is None:
+        return CollectiveTime(np.zeros(()), np.zeros(()))
+    return _TIMES[kind](cost, links, payload_bytes, chips)
+
 
 def all_reduce_time(cost: AllReduceCost, links: Links, payload_bytes: Number, chips: Number) -> CollectiveTime:
     """One all-reduce of ``payload_bytes`` on each of ``chips`` chips; nothing on one chip."""
     payload = np.asarray(payload_bytes, dtype=np.float64)
     count = np.asarray(chips, dtype=np.float64)
-    link = links.bandwidth_bytes_per_s * cost.link_efficiency
+    link, hop = links.bandwidth_bytes_per_s * cost.link_efficiency, cost.hop_latency_s
     if cost.algorithm == "table":
         latency, bandwidth = _table(cost, payload)
     elif cost.algorithm == "torus" and links.axes:
         latency, bandwidth = _torus(cost, links, payload, link)
     elif cost.algorithm == "one_shot":
-        latency = cost.base_s + cost.hop_latency_s + 0 * count
-        bandwidth = (count - 1) * payload / link
+        latency, bandwidth = cost.base_s + hop + 0 * count, (count - 1) * payload / link
+    elif cost.algorithm == "tree":
+        latency, bandwidth = cost.base_s + 2 * np.ceil(np.log2(np.maximum(count, 1))) * hop, 2 * payload / link
+    elif cost.algorithm == "in_switch":
+        latency, bandwidth = cost.base_s + 2 * hop + 0 * count, payload / link
     else:
-        latency = cost.base_s + 2 * (count - 1) * cost.hop_latency_s
-        # Two chips have one link between them: there is no second way round.
-        ways = np.where(links.both_ways & (count > 2), 2.0, 1.0)
-        bandwidth = 2 * (count - 1) / count * payload / (ways * link)
-    many = count > 1
-    return CollectiveTime(np.where(many, latency, 0.0), np.where(many, bandwidth, 0.0))
+        latency, bandwidth = _ring(cost, links, payload, count)
+    return _only_many(count, latency, bandwidth)
 
 
 def all_gather_time(cost: AllReduceCost, links: Links, gathered_bytes: Number, chips: Number) -> CollectiveTime:
     """One all-gather whose result is ``gathered_bytes``: half of a ring all-reduce of that size."""
-    count = np.asarray(chips, dtype=np.float64)
+    count, payload = np.asarray(chips, dtype=np.float64), np.asarray(gathered_bytes, dtype=np.float64)
     if cost.algorithm == "one_shot":
         link = links.bandwidth_bytes_per_s * cost.link_efficiency
-        bandwidth = (count - 1) / count * np.asarray(gathered_bytes, dtype=np.float64) / link
-        latency = np.where(count > 1, cost.base_s + cost.hop_latency_s, 0.0)
-        return CollectiveTime(latency + 0 * bandwidth, bandwidth)
-    whole = all_reduce_time(cost, links, gathered_bytes, chips)
-    fixed = np.where(np.asarray(chips) > 1, cost.base_s, 0.0)
+        return _only_many(count, cost.base_s + cost.hop_latency_s + 0 * count, (count - 1) / count * payload / link)
+    if cost.algorithm in ("tree", "in_switch"):
+        latency, bandwidth = _ring(cost, links, payload, count)
+        whole = _only_many(count, latency, bandwidth)
+    else:
+        whole = all_reduce_time(cost, links, payload, chips)
+    fixed = np.where(count > 1, cost.base_s, 0.0)
     return CollectiveTime((whole.latency_s - fixed) / 2 + fixed, whole.bandwidth_s / 2)
+
+
+def all_to_all_time(cost: AllReduceCost, links: Links, payload_bytes: Number, chips: Number) -> CollectiveTime:
+    """One all-to-all of ``payload_bytes`` that each of ``chips`` chips spreads evenly over all."""
+    payload, count = np.asarray(payload_bytes, dtype=np.float64), np.asarray(chips, dtype=np.float64)
+    link = links.bandwidth_bytes_per_s * cost.link_efficiency
+    if cost.algorithm == "table":
+        # Nobody measured it: each chip sends what it would in an all-gather of the same bytes.
+        return all_gather_time(cost, links, payload, chips)
+    if not links.both_ways:
+        return _only_many(count, cost.base_s + cost.hop_latency_s + 0 * count, (count - 1) / count * payload / link)
+    # Without known axes the chips form one ring.
+    axes: list[tuple[Number, bool]] = list(zip(links.axes, links.wraps, strict=True)) or [(count, True)]
+    hops = sum(np.floor(n / 2) if wrap else n - 1 for n, wrap in axes)
+    crossing = [payload * n / ((8 if wrap else 4) * link) for n, wrap in axes]
+    return _only_many(count, cost.base_s + hops * cost.hop_latency_s, np.max(np.broadcast_arrays(*crossing), axis=0))
+
+
+def message_time(
+    cost: MessageCost | None, all_reduce: AllReduceCost | None, links: Links, payload_bytes: Number
+) -> CollectiveTime:
+    """One message between two chips; by the all-reduce's hop where no message was measured.
+
+    Of a measured table the first row stands for the latency: an all-reduce is there and back, so this is an upper end.
+    """
+    payload = np.asarray(payload_bytes, dtype=np.float64)
+    if cost is not None:
+        latency, efficiency = cost.base_s, cost.link_efficiency
+    elif all_reduce is None:
+        latency, efficiency = 0.0, 1.0
+    elif all_reduce.algorithm == "table":
+        latency, efficiency = all_reduce.table[0].time_s, 1.0
+    else:
+        latency, efficiency = all_reduce.base_s + all_reduce.hop_latency_s, all_reduce.link_efficiency
+    return CollectiveTime(np.asarray(latency + 0 * payload), payload / (links.bandwidth_bytes_per_s * efficiency))
+
+
+_TIMES: dict[str, Callable[[AllReduceCost, Links, Number, Number], CollectiveTime]] = {
+    "all_reduce": all_reduce_time,
+    "all_gather": all_gather_time,
+    "reduce_scatter": all_gather_time,  # the same messages the other way round
+    "all_to_all": all_to_all_time,
+}
+
+
+def _only_many(count: Array, latency: Number, bandwidth: Number) -> CollectiveTime:
+    return CollectiveTime(np.where(count > 1, latency, 0.0), np.where(count > 1, bandwidth, 0.0))
+
+
+def _ring(cost: AllReduceCost, links: Links, payload: Array, count: Array) -> tuple[Array, Array]:
+    # Two chips have one link between them: there is no second way round.
+    ways = np.where(links.both_ways & (count > 2), 2.0, 1.0)
+    link = links.bandwidth_bytes_per_s * cost.link_efficiency
+    latency = cost.base_s + 2 * (count - 1) * cost.hop_latency_s
+    return np.asarray(latency), np.asarray(2 * (count - 1) / count * payload / (ways * link))
 
 
 def _table(cost: AllReduceCost, payload: Array) -> tuple[Array, Array]:

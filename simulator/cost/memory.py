@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from simulator.cost.operations import LOGIT_BYTES, Shape, query_heads, split
+from simulator.cost.operations import LOGIT_BYTES, Shape, query_heads, split, tiled
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
 
+WEIGHTS = ("target weights", "draft weights")
+
 
 def memory_terms(scenario: Scenario) -> dict[str, float]:
-    """Bytes on one chip: weights and KV cache of both models, logits and probabilities of a round, activations."""
+    """Bytes on the fullest chip: weights and KV caches of both models, buffers of a round, activations of a prefill.
+
+    A draft on chips of its own is on the chips of :func:`draft_terms`; here it then leaves only its distributions.
+    """
     deployment, batch = scenario.deployment, scenario.workload.batch
-    rows = batch * (scenario.lookahead + 1)
+    target, degree, draft = scenario.target, deployment.target_degree, scenario.draft_model
+    tile, stages = _tile(scenario), deployment.pipeline_parallel
     terms = {
-        "target weights": _weights(scenario.target, deployment.target_degree),
-        "target KV cache": _cache(scenario.target, deployment.target_degree, batch, scenario.cache_positions),
+        "target weights": _weights(target, degree, tile, deployment.expert_parallel) / stages,
+        "target KV cache": _cache(target, degree, tile, batch, scenario.cache_positions) / stages,
     }
-    draft = scenario.draft_model
-    if draft is not None:
-        terms["draft weights"] = _weights(draft, deployment.draft_degree)
-        terms["draft KV cache"] = _cache(draft, deployment.draft_degree, batch, scenario.cache_positions)
+    if draft is not None and not deployment.own_draft_chips:
+        terms |= _of_draft(scenario, draft)
+    rows = batch * (scenario.lookahead + 1)
     # Logits and probabilities of the target over K+1 positions, and the draft's whole distributions for the residual.
     copies = 2 if draft is None else 4
-    terms["logits and probabilities"] = copies * rows * scenario.target.vocabulary * LOGIT_BYTES
-    widest = max(scenario.workload.prompt_tokens * batch, rows)
-    per_row = 4 * scenario.target.d_model + 2 * float(split(scenario.target.d_ff, deployment.target_degree))
-    terms["activations of the prefill"] = widest * per_row * scenario.target.activation_bytes
+    terms["logits and probabilities"] = copies * rows * target.vocabulary * LOGIT_BYTES
+    if tables := _distances(target, degree, tile, scenario.cache_positions):
+        terms["products of distances"] = tables / stages
+    terms["attention scores"] = _scores(target, degree, rows, scenario.cache_positions)
+    terms["activations of the prefill"] = _activations(scenario, target, degree)
     return terms
 
 
-def does_not_fit(scenario: Scenario, terms: dict[str, float]) -> str:
+def draft_terms(scenario: Scenario) -> dict[str, float]:
+    """Bytes on one of the chips that only the draft uses; empty where there are none."""
+    draft, deployment = scenario.draft_model, scenario.deployment
+    if draft is None or not deployment.own_draft_chips:
+        return {}
+    rows = scenario.workload.batch * (scenario.lookahead + 1)
+    return _of_draft(scenario, draft) | {
+        "logits and probabilities": 2 * rows * draft.vocabulary * LOGIT_BYTES,
+        "attention scores": _scores(draft, deployment.draft_degree, rows, scenario.cache_positions),
+        "activations of the prefill": _activations(scenario, draft, deployment.draft_degree),
+    }
+
+
+def does_not_fit(scenario: Scenario, terms: Mapping[str, float], where: str = "a chip") -> str:
     """Empty where the terms fit; otherwise the reason, naming the largest term and the largest batch that fits."""
     hardware, chips = scenario.deployment.hardware, scenario.deployment.chips
     # Devices of one host share its memory.
@@ -39,30 +60,107 @@ def does_not_fit(scenario: Scenario, terms: dict[str, float]) -> str:
     if needed <= usable:
         return ""
     largest = max(terms, key=lambda name: terms[name])
-    fixed = sum(size for name, size in terms.items() if name.endswith("weights"))
+    fixed = sum(size for name, size in terms.items() if name in WEIGHTS)
     each = (needed - fixed) / scenario.workload.batch
     batch = int(np.floor((usable - fixed) / each)) if usable > fixed else 0
-    advice = (
-        f"largest batch that fits: {batch}" if batch else "the weights alone do not fit: more chips, or fewer bytes"
-    )
+    if batch:
+        advice = f"largest batch that fits: {batch}"
+    elif usable > fixed:
+        advice = "not even one sequence of this length fits: a shorter one, or more chips"
+    else:
+        advice = "the weights alone do not fit: more chips, or fewer bytes"
     return (
-        f"{needed / 2**30:.1f} of {usable / 2**30:.1f} GiB a chip; "
+        f"{needed / 2**30:.1f} of {usable / 2**30:.1f} GiB {where}; "
         f"most of it is {largest}, {terms[largest] / 2**30:.1f} GiB; {advice}"
     )
 
 
-def _weights(model: ModelSpec, chips: int) -> float:
-    """All weights of a model on one chip: sharded matrices padded, norms on every chip."""
-    heads, kv_heads = float(query_heads(Shape.of(model), chips)), float(split(model.kv_heads, chips))
-    attention = model.d_model * model.head_dim * 2 * (heads + kv_heads)
-    matrices = 3 if model.feed_forward == "gated" else 2
-    feed_forward = matrices * model.d_model * float(split(model.d_ff, chips))
-    positions = model.d_model * model.head_dim * heads if model.positions == "relative" else 0.0
-    embedding = float(split(model.vocabulary, chips)) * model.d_model * (1 if model.tied_embeddings else 2)
-    per_layer = attention + feed_forward + positions + 2 * model.d_model
-    return (model.layers * per_layer + model.d_model + embedding) * model.weight_bytes
+def _tile(scenario: Scenario) -> int:
+    tile = scenario.deployment.hardware.peaks.tile
+    return tile.value if tile is not None else 1
 
 
-def _cache(model: ModelSpec, chips: int, batch: int, positions: int) -> float:
-    kv_heads = float(split(model.kv_heads, chips))
-    return model.layers * 2 * kv_heads * model.head_dim * model.kv_bytes * batch * positions
+def _of_draft(scenario: Scenario, draft: ModelSpec) -> dict[str, float]:
+    degree, tile = scenario.deployment.draft_degree, _tile(scenario)
+    return {
+        "draft weights": _weights(draft, degree, tile, 1),
+        "draft KV cache": _cache(draft, degree, tile, scenario.workload.batch, scenario.cache_positions),
+    }
+
+
+def _weights(model: ModelSpec, chips: int, tile: int, groups: int) -> float:
+    """All weights of a model on one chip: sharded matrices padded, norms and what is not sharded whole."""
+    each, width = model.weight_bytes, float(tiled(model.d_model, tile))
+    size = float(tiled(model.head_dim, tile))
+    heads = float(query_heads(Shape.of(model), chips))
+    positions = width * heads * size if model.positions == "relative" else 0.0
+    layers = model.layers * (_attention(model, chips, tile, width) + positions) * each
+    out = model.matrices * width
+    layers += (model.layers - model.expert_layers) * out * _part(model.d_ff, chips, tile) * each
+    if (experts := model.experts) is not None:
+        routed = float(split(experts.count, groups)) * _part(experts.d_ff, chips / groups, tile)
+        shared = _part(experts.shared_d_ff, chips, tile)
+        layers += model.expert_layers * out * (routed + shared) * each
+        layers += model.expert_layers * width * experts.count * model.activation_bytes
+    norms = (model.layers * model.norm_parameters + model.d_model) * model.activation_bytes
+    copies = 1 if model.tied_embeddings else 2
+    embedding = copies * _part(model.vocabulary, chips, tile) * width * model.head_bytes
+    learned = (model.max_positions or 0) * width * model.activation_bytes
+    return layers + norms + embedding + learned
+
+
+def _part(size: float, chips: float, tile: int) -> float:
+    return float(tiled(split(size, chips), tile))
+
+
+def _attention(model: ModelSpec, chips: int, tile: int, width: float) -> float:
+    """Weights of one layer's attention on one chip."""
+    latent, size = model.latent, float(tiled(model.head_dim, tile))
+    if latent is None:
+        heads = float(query_heads(Shape.of(model), chips))
+        return width * size * 2 * (heads + float(split(model.kv_heads, chips)))
+    heads, value = float(split(model.heads, chips)), float(tiled(latent.value_dim or model.head_dim, tile))
+    key, rank = float(tiled(model.head_dim + latent.rotary_dim, tile)), float(tiled(latent.kv_rank, tile))
+    query = float(tiled(latent.query_rank, tile)) if latent.query_rank else 0.0
+    compress = width * (query + float(tiled(latent.kv_rank + latent.rotary_dim, tile)))
+    return compress + (query or width) * heads * key + rank * heads * (size + value) + heads * value * width
+
+
+def _cache(model: ModelSpec, chips: int, tile: int, batch: int, positions: int) -> float:
+    """Keys and values of every position, the K+1 slots of a round included; a window keeps its own positions only."""
+    if (latent := model.latent) is not None:
+        row = float(tiled(latent.kv_rank + latent.rotary_dim, tile))  # compressed, whole on every chip
+    else:
+        row = 2 * float(split(model.kv_heads, chips)) * float(tiled(model.head_dim, tile))
+    # A windowed layer keeps its window and the slots of a round that may be taken back.
+    windowed = min(positions, model.window.positions + 66) if model.window is not None else 0
+    kept = (model.layers - model.window_layers) * positions + model.window_layers * windowed
+    return kept * row * model.kv_bytes * batch
+
+
+def _distances(model: ModelSpec, chips: int, tile: int, positions: int) -> float:
+    """What relative positions keep of each layer's projection: its product with every distance."""
+    if model.positions != "relative":
+        return 0.0
+    heads = float(query_heads(Shape.of(model), chips))
+    return model.layers * positions * heads * float(tiled(model.head_dim, tile)) * model.activation_bytes
+
+
+def _scores(model: ModelSpec, chips: int, rows: int, positions: int) -> float:
+    """Scores of one layer over the cache while a round is verified, in float32, and their exponentials."""
+    return 2 * rows * float(query_heads(Shape.of(model), chips)) * positions * LOGIT_BYTES
+
+
+def _activations(scenario: Scenario, model: ModelSpec, chips: int) -> float:
+    """Activations of one layer of the prefill; its attention is taken as blockwise (Dao et al. 2022): no S x S."""
+    widest = max(scenario.workload.prompt_tokens, scenario.lookahead + 1) * scenario.workload.batch
+    inner = float(split(model.d_ff, chips))
+    if (experts := model.experts) is not None:
+        inner = max(inner if model.expert_layers < model.layers else 0.0, _routed_width(model, chips))
+        inner += float(split(experts.shared_d_ff, chips))
+    return widest * (4 * model.d_model + 2 * inner) * model.activation_bytes
+
+
+def _routed_width(model: ModelSpec, chips: int) -> float:
+    experts = model.experts
+    return 0.0 if experts is None else float(split(experts.per_token * experts.d_ff, chips))

@@ -1,17 +1,19 @@
 """FLOP, HBM bytes and collective bytes of each operation of one forward pass, on one chip.
 
 Megatron sharding (Shoeybi et al. 2019): query heads N, KV heads G, feed-forward F and vocabulary V are split over
-X chips, D is not. What does not divide is padded, and the padding is charged. Operations stand here in the order
-in which `runtime/transformer.py` does them.
+X chips, D is not. What does not divide is padded, and the padding is charged, as is the hardware's tile. Experts are
+split over groups of chips, and over the chips of a group. Operations stand here in the order in which
+`runtime/transformer.py` does them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from simulator.spec.model import ModelSpec
 
@@ -19,6 +21,8 @@ Array = npt.NDArray[np.float64]
 Number = Any  # a float, an int or an array of them: everything here broadcasts
 
 LOGIT_BYTES = 4.0  # logits are float32 whatever the weights are
+CACHED = ("attention", "distances")
+"""Operations that read what grows with the positions, not weights."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,84 @@ class Shape:
     weight_bytes: Number
     kv_bytes: Number
     activation_bytes: Number
+    head_bytes: Number | None = None
+    """Bytes of a weight of the LM head; those of the other weights unless given."""
+    all_reduces: Number = 2
+    """All-reduces of a layer: 1 where attention and feed-forward are added at once."""
+    experts: Experts | None = None
+    latent: Latent | None = None
+    window: Number = np.inf
+    """Positions that a windowed layer attends to."""
+    window_layers: Number = 0
+    relative: bool = False
+    """Whether attention adds scores of distances (Dai et al. 2019)."""
 
     @classmethod
     def of(cls, model: ModelSpec) -> Shape:
         """The shape of one model."""
-        own = {f.name: getattr(model, f.name) for f in fields(cls) if f.name != "feed_forward_matrices"}
-        return cls(feed_forward_matrices=3 if model.feed_forward == "gated" else 2, **own)
+        return cls(
+            model.layers,
+            model.d_model,
+            model.heads,
+            model.kv_heads,
+            model.head_dim,
+            model.d_ff,
+            model.matrices,
+            model.vocabulary,
+            model.weight_bytes,
+            model.kv_bytes,
+            model.activation_bytes,
+            model.head_bytes,
+            1 if model.block == "parallel" else 2,
+            Experts.of(model),
+            Latent.of(model),
+            model.window.positions if model.window is not None else np.inf,
+            model.window_layers,
+            model.positions == "relative",
+        )
+
+    @property
+    def expert_layers(self) -> Number:
+        """Layers whose feed-forward is routed."""
+        return 0 if self.experts is None else self.experts.layers
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The routed feed-forwards of a Shape."""
+
+    layers: Number
+    count: Number
+    per_token: Number
+    d_ff: Number
+    shared_d_ff: Number
+    correlation: Number
+
+    @classmethod
+    def of(cls, model: ModelSpec) -> Experts | None:
+        """Those of one model, or None."""
+        own = model.experts
+        if own is None:
+            return None
+        return cls(model.expert_layers, own.count, own.per_token, own.d_ff, own.shared_d_ff, own.correlation)
+
+
+@dataclass(frozen=True)
+class Latent:
+    """The sizes of multi-head latent attention; ``query_rank`` is 0 where queries are not compressed."""
+
+    kv_rank: Number
+    rotary_dim: Number
+    query_rank: Number
+    value_dim: Number
+
+    @classmethod
+    def of(cls, model: ModelSpec) -> Latent | None:
+        """Those of one model, or None."""
+        own = model.latent
+        if own is None:
+            return None
+        return cls(own.kv_rank, own.rotary_dim, own.query_rank or 0, own.value_dim or model.head_dim)
 
 
 @dataclass(frozen=True)
@@ -54,6 +130,17 @@ class Pass:
     chips: Number
     head_tokens: Number | None = None
     """Tokens of each sequence whose logits are wanted; all T unless given. The draft and a prefill want the last."""
+    expert_groups: Number = 1
+    """Groups of chips over which experts are spread."""
+    dispatch: bool = False
+    """Whether tokens are sent to their experts, instead of every chip having all of them."""
+    stages: Number = 1
+    """Pipeline stages, each on X chips of its own."""
+
+    @property
+    def rows(self) -> Array:
+        """Rows that a weight is multiplied with, B x T."""
+        return np.asarray(np.asarray(self.batch, dtype=np.float64) * self.tokens)
 
     @property
     def head_rows(self) -> Array:
@@ -66,13 +153,15 @@ class Pass:
 class Operation:
     """What one operation of a step moves and computes on one chip, all layers together.
 
-    `streamed_bytes` are weights or cached keys and values; `flop` counts a multiply-add as two.
+    `streamed_bytes` are weights or cached keys and values; `flop` counts a multiply-add as two and includes padding,
+    which `model_flop` does not. `rows` are those that each weight is multiplied with.
     """
 
     name: str
     streamed_bytes: Array
     flop: Array
     model_flop: Array
+    rows: Array
 
 
 @dataclass(frozen=True)
@@ -90,6 +179,11 @@ def split(amount: Number, chips: Number) -> Array:
     return np.asarray(np.ceil(np.asarray(amount, dtype=np.float64) / chips))
 
 
+def tiled(size: Number, tile: Number) -> Array:
+    """``size`` columns padded to whole tiles of the hardware."""
+    return np.asarray(split(size, tile) * tile)
+
+
 def query_heads(shape: Shape, chips: Number) -> Array:
     """Query heads of one chip, padding included: those of its KV heads stay together.
 
@@ -100,77 +194,255 @@ def query_heads(shape: Shape, chips: Number) -> Array:
     return np.asarray(split(shape.kv_heads, chips) * np.ceil(group / sharers))
 
 
-def operations(shape: Shape, step: Pass) -> list[Operation]:
-    """The operations of one forward pass on one chip, each summed over the layers.
+def operations(shape: Shape, step: Pass, tile: Number = 1) -> list[Operation]:
+    """The operations of one forward pass on one chip, each summed over the layers; without the LM head.
 
     Source of the counts: Kaplan et al. 2020, table 1, for the projections and the feed-forward; causal attention of
     T new tokens over S cached ones costs ``4 B T (S + (T+1)/2) N H`` FLOP.
     """
+    attention = _attention(shape, step, tile) if shape.latent is None else _latent(shape, shape.latent, step, tile)
+    return [*attention, *_feed_forward(shape, step, tile)]
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """``contract`` x ``out`` weights on a chip, and how many they are of the model without padding."""
+
+    contract: Number
+    out: Number
+    whole: Number
+    layers: Number
+    rows: Array
+    bytes_each: Number
+
+    def operation(self, name: str, chips: Number) -> Operation:
+        weights = np.asarray(self.contract, dtype=np.float64) * self.out * self.layers
+        whole = np.asarray(self.whole, dtype=np.float64) * self.layers / chips
+        return Operation(
+            name, weights * self.bytes_each, 2 * self.rows * weights, 2 * self.rows * whole, np.asarray(self.rows)
+        )
+
+
+def _attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
     heads, kv_heads = query_heads(shape, step.chips), split(shape.kv_heads, step.chips)
-    rows = np.asarray(step.batch, dtype=np.float64) * step.tokens
-    width = np.asarray(shape.d_model, dtype=np.float64)
-    attended = step.positions + (step.tokens + 1) / 2
-    kv_row = 2 * kv_heads * shape.head_dim * shape.kv_bytes
-    cached = np.asarray(step.batch * (step.positions + step.tokens) * kv_row)
+    size, width = tiled(shape.head_dim, tile), tiled(shape.d_model, tile)
+    rows, each, layers = step.rows, shape.weight_bytes, shape.layers
+    whole = shape.d_model * shape.heads * shape.head_dim
+    whole_qkv = shape.d_model * (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    scores = 4 * rows * _attended(shape, step)
+    distances = [_distances(shape, step, heads * size)] if shape.relative else []
     return [
-        _matmul("qkv", shape, rows, width, (heads + 2 * kv_heads) * shape.head_dim, _whole_qkv(shape) / step.chips),
+        _Matrix(width, (heads + 2 * kv_heads) * size, whole_qkv, layers, rows, each).operation("qkv", step.chips),
         Operation(
             "attention",
-            cached * shape.layers,
-            4 * rows * attended * heads * shape.head_dim * shape.layers,
-            4 * rows * attended * shape.heads * shape.head_dim * shape.layers / step.chips,
-        ),
-        _matmul(
-            "output", shape, rows, heads * shape.head_dim, width, shape.heads * shape.head_dim * width / step.chips
-        ),
-        _matmul(
-            "feed_forward",
-            shape,
+            np.asarray(_cached(shape, step) * 2 * kv_heads * size * shape.kv_bytes),
+            np.asarray(scores * heads * size),
+            np.asarray(scores * shape.heads * shape.head_dim / step.chips),
             rows,
-            shape.feed_forward_matrices * width,
-            split(shape.d_ff, step.chips),
-            shape.feed_forward_matrices * width * shape.d_ff / step.chips,
         ),
+        *distances,
+        _Matrix(heads * size, width, whole, layers, rows, each).operation("output", step.chips),
     ]
 
 
-def _whole_qkv(shape: Shape) -> Array:
-    return np.asarray(shape.d_model * (shape.heads + 2 * shape.kv_heads) * shape.head_dim, dtype=np.float64)
+def _distances(shape: Shape, step: Pass, kept: Array) -> Operation:
+    """Scores of distances: every query times the product of each layer's projection with every distance.
+
+    The products, ``kept`` = N H numbers for each of S + T distances, are the same for all sequences and do not change:
+    they are read once a step, and D x N x H weights are not.
+    """
+    reach = np.asarray(step.positions, dtype=np.float64) + step.tokens
+    products = shape.layers * reach * kept
+    whole = shape.layers * reach * shape.heads * shape.head_dim / step.chips
+    return Operation(
+        "distances",
+        np.asarray(products * shape.activation_bytes),
+        np.asarray(2 * step.rows * products),
+        np.asarray(2 * step.rows * whole),
+        step.rows,
+    )
 
 
-def _matmul(name: str, shape: Shape, rows: Array, contract: Number, out: Number, true_weights: Number) -> Operation:
-    """A matmul of every layer: ``contract`` x ``out`` weights on a chip, of which ``true_weights`` are no padding."""
-    weights = np.asarray(contract * out, dtype=np.float64)
-    streamed = weights * shape.weight_bytes * shape.layers
-    return Operation(name, streamed, 2 * rows * weights * shape.layers, 2 * rows * true_weights * shape.layers)
+def _attended(shape: Shape, step: Pass) -> Array:
+    """Positions that one new token attends to on average, summed over the layers."""
+    causal = step.positions + (np.asarray(step.tokens, dtype=np.float64) + 1) / 2
+    return np.asarray(
+        (shape.layers - shape.window_layers) * causal + shape.window_layers * np.minimum(causal, shape.window)
+    )
 
 
-def head(shape: Shape, step: Pass) -> Operation:
+def _cached(shape: Shape, step: Pass) -> Array:
+    """Positions of the cache that are read and written, summed over sequences and layers."""
+    full = np.asarray(step.positions, dtype=np.float64) + step.tokens
+    windowed = np.minimum(step.positions, shape.window) + step.tokens
+    layers = (shape.layers - shape.window_layers) * full + shape.window_layers * windowed
+    return np.asarray(step.batch * layers)
+
+
+def _latent(shape: Shape, latent: Latent, step: Pass, tile: Number) -> list[Operation]:
+    """Multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434, section 2.1).
+
+    Compressed keys and values are not sharded: every chip reads all of them, and the matrices that compress. With
+    positions in the cache the expansion is absorbed into queries and outputs, so that heads attend to the compressed
+    form; a prefill expands its own tokens.
+    """
+    heads = split(shape.heads, step.chips)
+    key, rank, width = shape.head_dim + latent.rotary_dim, latent.kv_rank, tiled(shape.d_model, tile)
+    rows, each, layers, chips = step.rows, shape.weight_bytes, shape.layers, step.chips
+
+    def matrix(name: str, contract: Number, out: Number, whole: Number) -> Operation:
+        return _Matrix(contract, out, whole, layers, rows, each).operation(name, chips)
+
+    compressed = np.asarray(latent.query_rank > 0)
+    into = np.where(compressed, latent.query_rank, shape.d_model)
+    query = np.where(compressed, width * tiled(latent.query_rank, tile), 0.0)
+    down = rank + latent.rotary_dim
+    per_head = np.where(np.asarray(step.positions) > 0, 2 * rank + latent.rotary_dim, key + latent.value_dim)
+    scores = 2 * rows * _attended(shape, step) * per_head
+    return [
+        # Compression lies on every chip whole: what it repeats is executed, and no part of the model.
+        matrix("compress", 1, query + width * tiled(down, tile), shape.d_model * (latent.query_rank + down)),
+        matrix("queries", tiled(into, tile), heads * tiled(key, tile), into * shape.heads * key),
+        matrix(
+            "expand",
+            tiled(rank, tile),
+            heads * (tiled(shape.head_dim, tile) + tiled(latent.value_dim, tile)),
+            rank * shape.heads * (shape.head_dim + latent.value_dim),
+        ),
+        Operation(
+            "attention",
+            np.asarray(_cached(shape, step) * tiled(down, tile) * shape.kv_bytes),
+            np.asarray(scores * heads),
+            np.asarray(scores * shape.heads / chips),
+            rows,
+        ),
+        matrix("output", heads * tiled(latent.value_dim, tile), width, shape.heads * latent.value_dim * shape.d_model),
+    ]
+
+
+def _feed_forward(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
+    width, count = tiled(shape.d_model, tile), shape.feed_forward_matrices
+    found: list[Operation] = []
+
+    def dense(name: str, size: Number, layers: Number) -> None:
+        out = tiled(split(size, step.chips), tile)
+        part = _Matrix(count * width, out, count * shape.d_model * size, layers, step.rows, shape.weight_bytes)
+        found.append(part.operation(name, step.chips))
+
+    if shape.experts is None or np.any(np.asarray(shape.layers) > shape.expert_layers):
+        dense("feed_forward", shape.d_ff, shape.layers - shape.expert_layers)
+    if shape.experts is not None:
+        router = _Matrix(
+            width,
+            shape.experts.count,
+            shape.d_model * shape.experts.count,
+            shape.experts.layers,
+            step.rows,
+            shape.activation_bytes,
+        )
+        found.append(router.operation("router", step.chips))
+        dense("shared_experts", shape.experts.shared_d_ff, shape.experts.layers)
+        found.append(_routed(shape, shape.experts, step, tile))
+    return found
+
+
+def touched_experts(experts: Experts, rows: Number) -> Array:
+    """Distinct experts of a layer that ``rows`` tokens are routed to: ``E (1 - (1 - k/E)^n)`` in expectation.
+
+    n is the number of tokens that route independently, ``1 + (rows - 1)(1 - correlation)``.
+    """
+    independent = 1 + (np.asarray(rows, dtype=np.float64) - 1) * (1 - experts.correlation)
+    missed = np.power(1 - experts.per_token / np.asarray(experts.count, dtype=np.float64), independent)
+    return np.asarray(experts.count * (1 - missed))
+
+
+def busiest_group(experts: Experts, rows: Number, groups: Number) -> Array:
+    """Experts that the group of chips with the most of them touches, in expectation; the others wait for it.
+
+    The touched experts of a group are taken as binomial and the groups as independent of each other:
+    ``E[max] = sum over m of 1 - P(one group touches at most m)^groups``. Groups share a fixed sum, so that the truth
+    is a little less.
+    """
+    touched, count = touched_experts(experts, rows), np.asarray(experts.count, dtype=np.float64)
+    groups = np.asarray(groups, dtype=np.float64)
+    if np.all(groups <= 1):
+        return touched
+    own = np.ceil(count / groups)
+    probability = np.minimum(touched / count, 1.0)
+    total = np.zeros(np.broadcast(touched, groups).shape)
+    for m in range(int(own.max(initial=0))):
+        # P(X <= m) of a binomial is a regularised incomplete beta function.
+        below = special.betainc(np.maximum(own - m, 1.0), m + 1.0, 1 - probability)
+        total = total + np.where(m < own, 1 - below**groups, 0.0)
+    return np.where(groups > 1, total, touched)
+
+
+def _routed(shape: Shape, experts: Experts, step: Pass, tile: Number) -> Operation:
+    """The routed experts: streamed once each where touched; every token is multiplied with k of them."""
+    groups = np.asarray(step.expert_groups, dtype=np.float64)
+    touched = busiest_group(experts, step.rows, groups)
+    out = tiled(split(experts.d_ff, np.asarray(step.chips) / groups), tile)
+    expert = shape.feed_forward_matrices * tiled(shape.d_model, tile) * out * experts.layers
+    # What the busiest group computes: its share of the touched experts is that of the tokens.
+    every = touched_experts(experts, step.rows)
+    assigned = step.rows * experts.per_token * touched / every
+    whole = shape.feed_forward_matrices * shape.d_model * experts.d_ff * experts.layers
+    return Operation(
+        "experts",
+        np.asarray(touched * expert * shape.weight_bytes),
+        np.asarray(2 * assigned * expert),
+        np.asarray(2 * step.rows * experts.per_token * whole / step.chips),
+        np.asarray(np.maximum(step.rows * experts.per_token / every, 1.0)),
+    )
+
+
+def head(shape: Shape, step: Pass, tile: Number = 1) -> Operation:
     """The LM head: D x V weights, ``2 B T D V`` FLOP."""
-    rows = step.head_rows
-    weights = shape.d_model * split(shape.vocabulary, step.chips)
-    true_flop = 2 * rows * shape.d_model * shape.vocabulary / step.chips
-    return Operation("head", weights * shape.weight_bytes, 2 * rows * weights, true_flop)
+    each = shape.weight_bytes if shape.head_bytes is None else shape.head_bytes
+    out = tiled(split(shape.vocabulary, step.chips), tile)
+    width = tiled(shape.d_model, tile)
+    part = _Matrix(width, out, shape.d_model * shape.vocabulary, 1, step.head_rows, each)
+    return part.operation("head", step.chips)
 
 
 def collectives(shape: Shape, step: Pass) -> list[Collective]:
-    """The collectives of one forward pass on X > 1 chips: 2 a layer, one for the embedding, one for the logits.
+    """The collectives of one forward pass on X > 1 chips: those of the layers, one for the embedding, one for logits.
 
-    The embedding is split over the vocabulary, so each chip looks up its own rows and the sum is the embedding.
+    The embedding is split over the vocabulary, so each chip looks up its own rows and the sum is the embedding. A layer
+    has two all-reduces, or one where attention and feed-forward are added at once. Where tokens are sent to their
+    experts, the all-reduce after attention is a reduce-scatter, two all-to-alls carry k copies of each token there and
+    back, and an all-gather ends the layer. Stages of a pipeline hand activations on from chip to chip.
     """
-    rows = np.asarray(step.batch, dtype=np.float64) * step.tokens
     many = np.asarray(step.chips) > 1
-    activations = rows * shape.d_model * shape.activation_bytes
+    activations = step.rows * shape.d_model * shape.activation_bytes
+    sent = np.asarray(shape.expert_layers * step.dispatch, dtype=np.float64)
+    layers = shape.all_reduces * (np.asarray(shape.layers, dtype=np.float64) - sent)
+    found = [Collective("layers", "all_reduce", np.where(many, layers, 0.0), activations)]
+    if shape.experts is not None and step.dispatch:
+        each = activations / step.chips * shape.experts.per_token
+        found += [
+            Collective("scatter", "reduce_scatter", np.where(many, sent, 0.0), activations),
+            Collective("dispatch", "all_to_all", np.where(many, 2 * sent, 0.0), each),
+            Collective("gather", "all_gather", np.where(many, sent, 0.0), activations),
+        ]
     logits = step.head_rows * split(shape.vocabulary, step.chips) * step.chips * LOGIT_BYTES
+    handed = np.asarray(step.stages, dtype=np.float64) - 1
     return [
-        Collective("layers", "all_reduce", np.where(many, 2.0 * shape.layers, 0.0), activations),
+        *found,
         Collective("embedding", "all_reduce", np.where(many, 1.0, 0.0), activations),
         Collective("logits", "all_gather", np.where(many, 1.0, 0.0), logits),
+        Collective("stages", "point_to_point", handed, activations),
     ]
 
 
-def weight_bytes_per_chip(shape: Shape, chips: Number) -> Array:
-    """Weights that one step streams through one chip, padding included."""
+def streamed_bytes(shape: Shape, step: Pass, tile: Number = 1) -> Array:
+    """Weights and cached keys and values that one pass moves through one chip."""
+    every = [*operations(shape, step, tile), head(shape, step, tile)]
+    return np.asarray(sum(op.streamed_bytes for op in every), dtype=np.float64)
+
+
+def weight_bytes_per_chip(shape: Shape, chips: Number, tile: Number = 1) -> Array:
+    """Weights that one step of one token streams through one chip, padding included."""
     step = Pass(1, 1, 0, chips)
-    ops = [op.streamed_bytes for op in operations(shape, step) if op.name != "attention"]
-    return np.asarray(sum(ops) + head(shape, step).streamed_bytes, dtype=np.float64)
+    ops = [op.streamed_bytes for op in operations(shape, step, tile) if op.name not in CACHED]
+    return np.asarray(sum(ops) + head(shape, step, tile).streamed_bytes, dtype=np.float64)

@@ -76,12 +76,12 @@ def row_factor(parameters: CostParameters, rows: Number) -> Array:
 
 
 def matmul_time(
-    operation: Operation, bytes_per_s: Array, flop_per_s: Number, parameters: CostParameters, rows: Number
+    operation: Operation, bytes_per_s: Array, flop_per_s: Number, parameters: CostParameters
 ) -> OperationTime:
     """A weight-streaming matmul."""
     memory = operation.streamed_bytes / bytes_per_s
     if parameters.row_factor:
-        return OperationTime(memory, memory * (row_factor(parameters, rows) - 1))
+        return OperationTime(memory, memory * (row_factor(parameters, operation.rows) - 1))
     return _roof(memory, operation.flop / flop_per_s)
 
 

@@ -7,12 +7,12 @@ cache, computes, then meets the other chips in a collective. A layer has two: at
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulator.cost.collectives import all_gather_time, all_reduce_time
-from simulator.cost.operations import Pass, Shape, collectives, head, operations
-from simulator.cost.roofline import attention_time, bandwidth, matmul_time
-from simulator.cost.step import Machine, footprint, kv_bandwidth, sampling_time
+from simulator.cost.operations import Pass, Shape
+from simulator.cost.step import Machine, TimedStep, timed
 
 
 @dataclass(frozen=True)
@@ -38,54 +38,92 @@ def spans(
     shape: Shape, step: Pass, machine: Machine, footprint_bytes: float | None = None, sampled_rows: int = 0
 ) -> list[Span]:
     """The spans of one forward pass, in order; their seconds sum to ``step_cost`` of the same arguments."""
-    parameters, layers = machine.parameters, int(shape.layers)
-    size = footprint(shape, step.chips, machine.profile) if footprint_bytes is None else footprint_bytes
-    per_s = bandwidth(machine.profile, parameters, size, step.chips)
-    rows, flop_per_s = step.batch * step.tokens, machine.flop_per_s(step)
-    times = {op.name: (op, matmul_time(op, per_s, flop_per_s, parameters, rows)) for op in operations(shape, step)}
-    attention = times["attention"][0]
-    kv = attention_time(attention, kv_bandwidth(machine, step, per_s), flop_per_s)
-    wires = {
-        part.name: _collective_s(part.kind, part.payload_bytes, step, machine) for part in collectives(shape, step)
-    }
-    each = parameters.layer_overhead_s
-
-    def matmuls(*names: str) -> tuple[float, float, float]:
-        found = [times[name] for name in names]
-        return (
-            sum(float(time.memory_s) for _, time in found) / layers,
-            sum(float(op.streamed_bytes) for op, _ in found) / layers,
-            sum(float(time.compute_s) for _, time in found) / layers,
-        )
-
-    weights_s, weights_bytes, compute_s = matmuls("qkv", "output")
-    compute_s += float(kv.compute_s) / layers
-    first = Span(
-        "attention", weights_s, weights_bytes, float(kv.memory_s) / layers, compute_s, each / 2, wires["layers"]
-    )
-    weights_s, weights_bytes, compute_s = matmuls("feed_forward")
-    second = Span("feed_forward", weights_s, weights_bytes, 0.0, compute_s, each / 2, wires["layers"])
-    last = head(shape, step)
-    head_time = matmul_time(last, per_s, flop_per_s, parameters, rows)
-    sampling = float(sampling_time(parameters.sampling, shape, sampled_rows * step.batch))
+    parts = timed(shape, step, machine, footprint_bytes, sampled_rows)
+    layers, routed = int(shape.layers), int(shape.expert_layers)
+    wires = {part.name: _Wire(float(part.count), float(time.seconds)) for part, time in parts.collectives}
+    kinds = [_Layer(routed=False, count=layers - routed), _Layer(routed=True, count=routed)]
+    laid_out = {kind.routed: _layer(kind, parts, wires, shape, step) for kind in kinds if kind.count}
+    # Dense layers come first in every published mixture of experts.
+    body = [span for kind in kinds if kind.count for span in laid_out[kind.routed] * kind.count]
+    head, head_time = parts.head
     return [
-        Span("embedding", 0.0, 0.0, overhead_s=parameters.step_overhead_s, collective_s=wires["embedding"]),
-        *([first, second] * layers),
+        Span("embedding", 0.0, 0.0, overhead_s=parts.step_overhead_s, collective_s=wires["embedding"].once),
+        *_staged(body, wires["stages"]),
         Span(
             "head",
             float(head_time.memory_s),
-            float(last.streamed_bytes),
+            float(head.streamed_bytes),
             compute_s=float(head_time.compute_s),
-            collective_s=wires["logits"],
+            collective_s=wires["logits"].once,
         ),
-        Span("sampling", 0.0, 0.0, compute_s=sampling),
+        Span("sampling", 0.0, 0.0, compute_s=float(parts.sampling_s)),
     ]
 
 
-def _collective_s(kind: str, payload_bytes: object, step: Pass, machine: Machine) -> float:
-    cost = machine.parameters.all_reduce
-    if cost is None or step.chips == 1:
-        return 0.0
-    time_of = all_reduce_time if kind == "all_reduce" else all_gather_time
-    time = time_of(cost, machine.links, payload_bytes, step.chips)
-    return float(time.latency_s + time.bandwidth_s)
+@dataclass(frozen=True)
+class _Wire:
+    """A collective: how often in a step, and for how long."""
+
+    count: float
+    seconds: float
+
+    @property
+    def once(self) -> float:
+        return self.seconds if self.count else 0.0
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Layers of one kind: with experts or without."""
+
+    routed: bool
+    count: int
+
+
+_ATTENTION = ("qkv", "compress", "queries", "expand", "output")
+_ROUTED = ("router", "shared_experts", "experts")
+
+
+def _layer(kind: _Layer, parts: TimedStep, wires: Mapping[str, _Wire], shape: Shape, step: Pass) -> list[Span]:
+    """The two spans of one layer: attention and feed-forward, each with the collective that ends it."""
+    layers = int(shape.layers)
+
+    def matmuls(names: tuple[str, ...], count: int) -> tuple[float, float, float]:
+        found = [(op, time) for op, time in parts.matmuls if op.name in names]
+        return (
+            sum(float(time.memory_s) for _, time in found) / count,
+            sum(float(op.streamed_bytes) for op, _ in found) / count,
+            sum(float(time.compute_s) for _, time in found) / count,
+        )
+
+    half = parts.layer_overhead_s / 2
+    sent = kind.routed and step.dispatch
+    first, last = _ends(sent, wires, int(shape.all_reduces))
+    weights_s, weights_bytes, compute_s = matmuls(_ATTENTION, layers)
+    compute_s += sum(float(time.compute_s) for _, time in parts.cached) / layers
+    kv_s = sum(float(time.memory_s) for _, time in parts.cached) / layers
+    found = [Span("attention", weights_s, weights_bytes, kv_s, compute_s, half, first)]
+    weights_s, weights_bytes, compute_s = matmuls(_ROUTED if kind.routed else ("feed_forward",), kind.count)
+    return [*found, Span("feed_forward", weights_s, weights_bytes, 0.0, compute_s, half, last)]
+
+
+def _ends(sent: bool, wires: Mapping[str, _Wire], all_reduces: int) -> tuple[float, float]:
+    """Seconds of the collectives after attention and after the feed-forward."""
+    if sent:
+        dispatch = wires["dispatch"].once
+        return wires["scatter"].once + dispatch, dispatch + wires["gather"].once
+    each = wires["layers"].once
+    return (each if all_reduces == 2 else 0.0), each
+
+
+def _staged(body: list[Span], handed: _Wire) -> list[Span]:
+    """The layers' spans, with a message between the stages of a pipeline, as evenly as the layers divide."""
+    stages = int(handed.count) + 1
+    if stages == 1:
+        return body
+    cuts = [round(len(body) / 2 * stage / stages) * 2 for stage in range(stages + 1)]
+    message = Span("stage", 0.0, 0.0, collective_s=handed.seconds)
+    found: list[Span] = []
+    for start, end in itertools.pairwise(cuts):
+        found += [*([message] if start else []), *body[start:end]]
+    return found

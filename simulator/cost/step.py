@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.cost.collectives import Links, all_gather_time, all_reduce_time
+from simulator.cost.collectives import CollectiveTime, Links, collective_time
 from simulator.cost.operations import (
+    CACHED,
     Array,
+    Collective,
     Number,
+    Operation,
     Pass,
     Shape,
     collectives,
@@ -17,7 +21,7 @@ from simulator.cost.operations import (
     operations,
     weight_bytes_per_chip,
 )
-from simulator.cost.roofline import attention_time, bandwidth, matmul_rate, matmul_time
+from simulator.cost.roofline import OperationTime, attention_time, bandwidth, matmul_rate, matmul_time
 from simulator.spec.fields import DType
 from simulator.spec.hardware import CostParameters, HardwareProfile, SamplingCost
 from simulator.spec.terms import MECHANISMS
@@ -31,11 +35,17 @@ class Machine:
     parameters: CostParameters
     links: Links
     dtype: DType
+    sorts: bool = False
+    """Whether choosing a token needs the logits in order (nucleus sampling)."""
 
-    def flop_per_s(self, step: Pass) -> Array:
-        """Achieved matrix-multiply rate of one chip in a pass."""
-        rows = np.asarray(step.batch, dtype=np.float64) * step.tokens
-        return matmul_rate(self.profile, self.parameters, self.dtype, rows, step.chips)
+    @property
+    def tile(self) -> int:
+        """Columns to a multiple of which matrices are padded."""
+        return self.profile.peaks.tile.value if self.profile.peaks.tile else 1
+
+    def flop_per_s(self, rows: Number, chips: Number) -> Array:
+        """Achieved matrix-multiply rate of one chip that multiplies ``rows`` rows with each weight."""
+        return matmul_rate(self.profile, self.parameters, self.dtype, rows, chips)
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,57 @@ class StepCost:
         return np.asarray(sum(self.mechanisms.values()), dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class TimedStep:
+    """Everything that a step does, each with its time: what both the closed form and the spans are made of."""
+
+    matmuls: list[tuple[Operation, OperationTime]]
+    cached: list[tuple[Operation, OperationTime]]
+    """Attention, and with relative positions the scores of distances."""
+    head: tuple[Operation, OperationTime]
+    collectives: list[tuple[Collective, CollectiveTime]]
+    sampling_s: Array
+    step_overhead_s: float
+    layer_overhead_s: float
+
+    @property
+    def operations(self) -> Iterator[Operation]:
+        """Every operation."""
+        yield from (op for op, _ in self.matmuls)
+        yield from (op for op, _ in self.cached)
+        yield self.head[0]
+
+
+def timed(
+    shape: Shape, step: Pass, machine: Machine, footprint_bytes: Number | None = None, sampled_rows: Number = 0
+) -> TimedStep:
+    """Times of every operation and collective of one forward pass; arguments as of :func:`step_cost`."""
+    parameters = machine.parameters
+    if footprint_bytes is None:
+        footprint_bytes = footprint(shape, step.chips, machine.profile)
+    per_s = bandwidth(machine.profile, parameters, footprint_bytes, step.chips)
+
+    def matmul(op: Operation) -> tuple[Operation, OperationTime]:
+        return op, matmul_time(op, per_s, machine.flop_per_s(op.rows, step.chips), parameters)
+
+    layer_ops = operations(shape, step, machine.tile)
+    kv_per_s = kv_bandwidth(machine, step, per_s)
+
+    def cached(op: Operation) -> tuple[Operation, OperationTime]:
+        return op, attention_time(op, kv_per_s, machine.flop_per_s(op.rows, step.chips))
+
+    drawn = np.asarray(sampled_rows, dtype=np.float64) * step.batch
+    return TimedStep(
+        [matmul(op) for op in layer_ops if op.name not in CACHED],
+        [cached(op) for op in layer_ops if op.name in CACHED],
+        matmul(head(shape, step, machine.tile)),
+        [(part, _collective(part, step, machine)) for part in collectives(shape, step)],
+        sampling_time(parameters.sampling, shape.vocabulary, drawn, machine.sorts),
+        parameters.step_overhead_s,
+        parameters.layer_overhead_s,
+    )
+
+
 def step_cost(
     shape: Shape, step: Pass, machine: Machine, footprint_bytes: Number | None = None, sampled_rows: Number = 0
 ) -> StepCost:
@@ -67,27 +128,24 @@ def step_cost(
             no longer in any cache, and its footprint is both models'.
         sampled_rows: rows per sequence from which a token is drawn at the end of the step.
     """
-    parameters = machine.parameters
-    if footprint_bytes is None:
-        footprint_bytes = footprint(shape, step.chips, machine.profile)
-    per_s = bandwidth(machine.profile, parameters, footprint_bytes, step.chips)
-    rows, flop_per_s = np.asarray(step.batch, dtype=np.float64) * step.tokens, machine.flop_per_s(step)
-    spent = {name: np.zeros(np.broadcast(rows, np.asarray(step.positions), per_s).shape) for name in MECHANISMS}
-    layer_ops, head_op = operations(shape, step), head(shape, step)
-    for op in layer_ops:
-        if op.name == "attention":
-            time, roof = attention_time(op, kv_bandwidth(machine, step, per_s), flop_per_s), "kv"
-        else:
-            time, roof = matmul_time(op, per_s, flop_per_s, parameters, rows), "weights"
-        spent[roof] = spent[roof] + time.memory_s
-        spent["compute"] = spent["compute"] + time.compute_s
-    head_s = matmul_time(head_op, per_s, flop_per_s, parameters, rows).seconds
-    drawn = np.asarray(sampled_rows, dtype=np.float64) * step.batch
-    spent["head_and_sampling"] = spent["head_and_sampling"] + head_s + sampling_time(parameters.sampling, shape, drawn)
-    _add_collectives(spent, shape, step, machine)
-    overhead = parameters.step_overhead_s + parameters.layer_overhead_s * np.asarray(shape.layers, dtype=np.float64)
-    spent["overhead"] = spent["overhead"] + overhead
-    every = [*layer_ops, head_op]
+    parts = timed(shape, step, machine, footprint_bytes, sampled_rows)
+    spent: dict[str, Array] = {name: np.zeros(()) for name in MECHANISMS}
+
+    def spend(mechanism: str, seconds: Number) -> None:
+        spent[mechanism] = np.asarray(spent[mechanism] + seconds, dtype=np.float64)
+
+    for _, time in parts.matmuls:
+        spend("weights", time.memory_s)
+        spend("compute", time.compute_s)
+    for _, time in parts.cached:
+        spend("kv", time.memory_s)
+        spend("compute", time.compute_s)
+    spend("head_and_sampling", parts.head[1].seconds + parts.sampling_s)
+    for part, wire in parts.collectives:
+        spend("collective_latency", part.count * wire.latency_s)
+        spend("collective_bandwidth", part.count * wire.bandwidth_s)
+    spend("overhead", parts.step_overhead_s + parts.layer_overhead_s * np.asarray(shape.layers, dtype=np.float64))
+    every = list(parts.operations)
     return StepCost(
         spent,
         np.asarray(sum(op.streamed_bytes for op in every)),
@@ -98,14 +156,15 @@ def step_cost(
 
 def footprint(shape: Shape, chips: Number, profile: HardwareProfile) -> Array:
     """Bytes that one memory system streams for the model's weights: a chip's share, or all where memory is shared."""
-    own = weight_bytes_per_chip(shape, chips)
+    own = weight_bytes_per_chip(shape, chips, profile.peaks.tile.value if profile.peaks.tile else 1)
     return np.asarray(own * chips) if profile.shares_memory else own
 
 
-def sampling_time(cost: SamplingCost, shape: Shape, rows: Number) -> Array:
+def sampling_time(cost: SamplingCost, vocabulary: Number, rows: Number, sorts: bool = False) -> Array:
     """Drawing a token from each of ``rows`` rows of V logits; nothing for no row."""
     drawn = np.asarray(rows, dtype=np.float64)
-    return np.where(drawn > 0, cost.base_s + cost.per_logit_s * drawn * shape.vocabulary, 0.0)
+    each = cost.per_logit_s + (cost.sort_per_logit_s if sorts else 0.0)
+    return np.where(drawn > 0, cost.base_s + each * drawn * vocabulary, 0.0)
 
 
 def kv_bandwidth(machine: Machine, step: Pass, weights_per_s: Array) -> Array:
@@ -117,12 +176,7 @@ def kv_bandwidth(machine: Machine, step: Pass, weights_per_s: Array) -> Array:
     return np.asarray(peak * machine.parameters.kv_efficiency / share, dtype=np.float64)
 
 
-def _add_collectives(spent: dict[str, Array], shape: Shape, step: Pass, machine: Machine) -> None:
-    cost = machine.parameters.all_reduce
-    if cost is None:  # refused earlier wherever a step runs on more than one chip
-        return
-    for part in collectives(shape, step):
-        time_of = all_reduce_time if part.kind == "all_reduce" else all_gather_time
-        time = time_of(cost, machine.links, part.payload_bytes, step.chips)
-        spent["collective_latency"] = spent["collective_latency"] + part.count * time.latency_s
-        spent["collective_bandwidth"] = spent["collective_bandwidth"] + part.count * time.bandwidth_s
+def _collective(part: Collective, step: Pass, machine: Machine) -> CollectiveTime:
+    parameters = machine.parameters
+    message = parameters.point_to_point
+    return collective_time(part.kind, parameters.all_reduce, machine.links, part.payload_bytes, step.chips, message)

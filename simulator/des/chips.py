@@ -63,10 +63,11 @@ class Chips:
             for i in range(self.count)
         ]
 
-    def run_step(self, spans: Sequence[Span]) -> Process:
-        """The process of one step on all chips; it ends when the last chip has ended."""
-        barriers = [_Barrier(self.env, self.count) for _ in spans]
-        yield self.env.all_of([self.env.process(self._chip(chip, spans, barriers)) for chip in self.chips])
+    def run_step(self, spans: Sequence[Span], on: Sequence[int] | None = None) -> Process:
+        """The process of one step on the chips with the indices ``on``, or on all; it ends with the last of them."""
+        chips = self.chips if on is None else [self.chips[index] for index in on]
+        barriers = [_Barrier(self.env, len(chips)) for _ in spans]
+        yield self.env.all_of([self.env.process(self._chip(chip, spans, barriers)) for chip in chips])
 
     def _chip(self, chip: Chip, spans: Sequence[Span], barriers: Sequence[_Barrier]) -> Process:
         ahead_s = 0.0

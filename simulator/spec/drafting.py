@@ -22,6 +22,8 @@ class ModelDraft(Strict):
     kind: Literal["model"]
     model: Annotated[ModelSpec, Says(f"the name of a model, {OR_FILE}")]
     """The draft."""
+    vocabulary_map: Literal["same", "subset"] = "same"
+    """`same`: the target's tokens; `subset`: some of them, each with the same meaning, by a map."""
 
 
 DraftSpec = Annotated[NoDraft | ModelDraft, Field(discriminator="kind")]

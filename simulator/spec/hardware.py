@@ -57,6 +57,15 @@ class SourcedFlopPerSecond(Strict):
     """Where it is printed."""
 
 
+class SourcedCount(Strict):
+    """A number of things and where it is printed."""
+
+    value: Annotated[int, Field(ge=1, le=65_536)]
+    """The figure, e.g. 128."""
+    source: Source
+    """Where it is printed."""
+
+
 class Peaks(Strict):
     """Datasheet figures of one chip."""
 
@@ -68,6 +77,8 @@ class Peaks(Strict):
     """What of it a program may use, where that is known to be less."""
     on_chip_memory: SourcedBytes | None = None
     """Memory on the chip that holds prefetched weights."""
+    tile: SourcedCount | None = None
+    """To a multiple of how many columns matrices are padded, in memory and in the matrix unit; not, where absent."""
     matmul: Annotated[dict[DType, SourcedFlopPerSecond], Field(min_length=1)]
     """Peak dense matrix-multiply rate by type of the operands."""
 
@@ -158,16 +169,17 @@ class AllReducePoint(Strict):
 
 
 class AllReduceCost(Strict):
-    """An all-reduce by formula (`ring`, `torus`) or by measured table."""
+    """An all-reduce by formula or by measured table."""
 
-    algorithm: Literal["ring", "torus", "one_shot", "table"]
-    """`ring` over all chips; `torus`, one ring an axis; `one_shot`, everyone to everyone; or a measured `table`."""
+    algorithm: Literal["ring", "torus", "one_shot", "tree", "in_switch", "table"]
+    """`ring` over all chips; `torus`, one ring an axis; `one_shot`, everyone to everyone; `tree`, up and down a binary
+    tree; `in_switch`, added up by the switch; or a measured `table`."""
     base_s: Seconds = 0.0
-    """Fixed time of one all-reduce (ring, torus, one_shot)."""
+    """Fixed time of one all-reduce (all but table)."""
     hop_latency_s: Seconds = 0.0
-    """Time of one dependent hop (ring, torus, one_shot)."""
+    """Time of one dependent hop (all but table)."""
     link_efficiency: Efficiency = 1.0
-    """Achieved over datasheet link bandwidth (ring, torus, one_shot)."""
+    """Achieved over datasheet link bandwidth (all but table)."""
     table: tuple[AllReducePoint, ...] = ()
     """Payload and time, rising (table)."""
 
@@ -180,6 +192,15 @@ class AllReduceCost(Strict):
         return self
 
 
+class MessageCost(Strict):
+    """A message from one chip to another."""
+
+    base_s: Seconds = 0.0
+    """Fixed time of one message, its hops included."""
+    link_efficiency: Efficiency = 1.0
+    """Achieved over datasheet link bandwidth."""
+
+
 class SamplingCost(Strict):
     """Time to turn logits into tokens and acceptances."""
 
@@ -187,6 +208,8 @@ class SamplingCost(Strict):
     """Fixed time of one call."""
     per_logit_s: Seconds = 0.0
     """Time a logit (B x T x V of them)."""
+    sort_per_logit_s: Seconds = 0.0
+    """Time a logit more where they must be sorted (nucleus sampling)."""
 
 
 class CostParameters(Strict):
@@ -208,6 +231,8 @@ class CostParameters(Strict):
     """Fixed time of one layer, collectives apart."""
     all_reduce: AllReduceCost | None = None
     """Time of an all-reduce; needed wherever a step runs on more than one chip."""
+    point_to_point: MessageCost | None = None
+    """Time of a message between two chips; one hop of the all-reduce at its link efficiency where absent."""
     sampling: SamplingCost
     """Time to draw one token a row from logits."""
     verification: SamplingCost | None = None

@@ -18,8 +18,9 @@ from simulator.spec.document import Document, PathKey, dotted, get_path
 from simulator.spec.physics import physics_problems
 from simulator.spec.problems import MAX_MISTAKES, from_validation, in_file_order
 from simulator.spec.scenario import Scenario
+from simulator.spec.source import parse
 
-__all__ = ["MAX_POINTS", "Point", "load_scenario", "path_problem", "scenario_from"]
+__all__ = ["MAX_POINTS", "Point", "load_scenario", "load_text", "path_problem", "scenario_from"]
 
 # Mistakes repeat from point to point of a sweep: after so many bad points there is nothing new to tell.
 _MAX_BAD_POINTS = 300
@@ -44,7 +45,19 @@ def load_scenario(path: str | Path, settings: Sequence[str] = ()) -> tuple[Point
         ConfigError: every problem of the file, of the files that it names, and of ``settings``, in file order.
     """
     path = Path(path)
-    document = library.read_mapping(path, str(path))
+    return _load(library.read_mapping(path, str(path)), path, settings)
+
+
+def load_text(text: str, path: str | Path) -> tuple[Point, ...]:
+    """As :func:`load_scenario`, of text that is to be written to ``path``, which names in it are relative to.
+
+    Raises:
+        ConfigError: every problem of the text and of the files that it names.
+    """
+    return _load(parse(text, str(path)), Path(path), ())
+
+
+def _load(document: Document, path: Path, settings: Sequence[str]) -> tuple[Point, ...]:
     lay_under(document, path)
     problems: list[Problem] = []
     axes = take_sweep(document, problems)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.errors import Problem
-from simulator.spec.acceptance import ForcedAcceptance
+from simulator.spec.acceptance import ForcedAcceptance, RecordedAcceptance
 from simulator.spec.axes import path_problem
 from simulator.spec.document import Document, PathKey, dotted
+from simulator.spec.drafting import ModelDraft
 from simulator.spec.hardware import HardwareProfile, TorusTopology, parse_slice, slice_chips
 from simulator.spec.problems import nearest
 from simulator.spec.scenario import Scenario
@@ -18,7 +19,7 @@ Found = Iterator[tuple[PathKey, str]]
 def physics_problems(scenario: Scenario, document: Document) -> list[Problem]:
     """Everything in ``scenario`` that is well formed and cannot be."""
     problems: list[Problem] = []
-    for check in (_chips, _degrees, _calibration, _rates, _draft, _acceptance, _published):
+    for check in (_chips, _degrees, _placement, _links, _calibration, _rates, _draft, _acceptance, _published):
         for path, accepts in check(scenario):
             place = document.place(path)
             # Where a part is a mapping, or follows from a default, there are no words to quote.
@@ -29,37 +30,113 @@ def physics_problems(scenario: Scenario, document: Document) -> list[Problem]:
 
 def _chips(scenario: Scenario) -> Found:
     deployment, topology = scenario.deployment, scenario.deployment.hardware.topology
-    path: PathKey = ("deployment", "slice")
-    if deployment.slice is None:
+    own = deployment.own_draft_chips
+    if own >= deployment.chips:
+        yield ("deployment", "chips"), f"more than {own}: the draft has {own} of its own, the target needs others"
         return
-    if not isinstance(topology, TorusTopology):
-        yield path, f"no slice; {deployment.hardware.name} is not connected as a torus"
-        return
-    if len(parse_slice(deployment.slice)) != topology.axes:
-        yield path, f"{topology.axes} axes, such as {'x'.join(['2'] * topology.axes)}"
-    if slice_chips(deployment.slice) != deployment.chips:
-        yield path, f"axes whose product is chips; here {slice_chips(deployment.slice)} and {deployment.chips}"
+    target = ("chips", deployment.chips) if not own else ("the target's chips", deployment.target_chips)
+    draft = ("the chips of the draft", deployment.draft_degree)
+    for path, text, (what, chips) in (
+        (("deployment", "slice"), deployment.slice, target),
+        (("deployment", "draft", "slice"), deployment.draft.slice, draft),
+    ):
+        if text is None:
+            continue
+        if not isinstance(topology, TorusTopology):
+            yield path, f"no slice; {deployment.hardware.name} is not connected as a torus"
+            continue
+        if len(parse_slice(text)) != topology.axes:
+            yield path, f"{topology.axes} axes, such as {'x'.join(['2'] * topology.axes)}"
+        if slice_chips(text) != chips:
+            yield path, f"axes whose product is {what}; here {slice_chips(text)} and {chips}"
 
 
 def _degrees(scenario: Scenario) -> Found:
-    deployment, chips = scenario.deployment, scenario.deployment.chips
+    deployment = scenario.deployment
+    chips, degree, stages = deployment.target_chips, deployment.target_degree, deployment.pipeline_parallel
     shared: PathKey = ("deployment", "tensor_parallel" if deployment.tensor_parallel else "chips")
     own: PathKey = ("deployment", "draft", "tensor_parallel") if deployment.draft.tensor_parallel else shared
-    for path, degree in {shared: deployment.target_degree, own: deployment.draft_degree}.items():
-        if chips % degree:
-            yield path, f"a divisor of chips, which is {chips}"
-    if deployment.target_degree < chips and chips % deployment.target_degree == 0:
-        yield shared, f"chips, which is {chips}: data parallelism is not modelled, and the other chips would idle"
-    if deployment.hardware.shares_memory and deployment.draft_degree < deployment.target_degree:
-        # Every device would compute a draft of its own on the same cores and memory, which no calibration has seen.
-        yield own, f"the target's {deployment.target_degree}: devices of one host would each compute the whole draft"
-    for path, degree, model in (
-        (shared, deployment.target_degree, scenario.target),
-        (own, deployment.draft_degree, scenario.draft_model),
-    ):
-        if model is not None and degree > model.heads:
+    of = "chips" if not deployment.own_draft_chips else "the target's chips"
+    if chips < 1:
+        return
+    if stages > scenario.target.layers:
+        yield ("deployment", "pipeline_parallel"), f"at most {scenario.target.layers}: the target has no more layers"
+    if chips % (degree * stages):
+        beside = f", beside {stages} stages" if stages > 1 else ""
+        yield shared, f"a divisor of {of}, which is {chips}{beside}"
+    elif degree * stages < chips:
+        yield shared, f"{of}, which is {chips}: data parallelism is not modelled, and the other chips would idle"
+    if deployment.hardware.shares_memory and stages > 1:
+        yield ("deployment", "pipeline_parallel"), "1: devices of one host share its memory and cores"
+    yield from _experts(scenario)
+    for path, over, model in ((shared, degree, scenario.target), (own, deployment.draft_degree, scenario.draft_model)):
+        if model is not None and over > model.heads:
             instead = f", or a tensor_parallel of at most {model.heads}" if path[-1] == "chips" else ""
             yield path, f"at most {model.heads}{instead}: {model.name} has {model.heads} heads to share out"
+
+
+def _experts(scenario: Scenario) -> Found:
+    deployment, experts = scenario.deployment, scenario.target.experts
+    groups, degree = deployment.expert_parallel, deployment.target_degree
+    path: PathKey = ("deployment", "expert_parallel")
+    if experts is None:
+        if groups > 1:
+            yield path, f"1: {scenario.target.name} has no experts"
+        if deployment.expert_dispatch != "all_reduce":
+            yield ("deployment", "expert_dispatch"), f"only all_reduce: {scenario.target.name} has no experts"
+    elif degree % groups:
+        yield path, f"a divisor of the target's tensor_parallel, which is {degree}"
+    elif groups > experts.count:
+        yield path, f"at most {experts.count}: {scenario.target.name} has no more experts"
+
+
+def _placement(scenario: Scenario) -> Found:
+    """Where the draft may lie beside the target."""
+    deployment, draft = scenario.deployment, scenario.deployment.draft
+    target, own = deployment.target_degree, deployment.draft_degree
+    path: PathKey = ("deployment", "draft", "placement")
+    degree: PathKey = ("deployment", "draft", "tensor_parallel")
+    if scenario.draft_model is None:
+        return
+    if deployment.hardware.shares_memory and draft.placement != "same_chips":
+        yield path, "only same_chips: devices of one host share its memory and cores"
+    elif deployment.hardware.shares_memory and own < target:
+        # Every device would compute a draft of its own on the same cores and memory, which no calibration has seen.
+        yield degree, f"the target's {target}: devices of one host would each compute the whole draft"
+    elif draft.placement == "same_chips" and own != target:
+        yield degree, f"the target's {target}, or a placement of sub_slice, replicated or own_chips"
+    elif draft.placement == "replicated" and target % own:
+        yield degree, f"a divisor of the target's tensor_parallel, which is {target}"
+    elif draft.placement in ("replicated", "sub_slice") and own >= target:
+        yield degree, f"fewer than the target's {target}; with as many the placement is same_chips"
+    if draft.ahead and draft.placement != "own_chips":
+        yield ("deployment", "draft", "ahead"), "only a draft on own_chips: on the target's it waits for its turn"
+    elif draft.ahead and scenario.workload.batch > 1:
+        yield ("deployment", "draft", "ahead"), "a batch of 1: in a larger one some sequence is nearly always rejected"
+
+
+def _links(scenario: Scenario) -> Found:
+    """What the calibration must know of links, and where chips must lie for it."""
+    deployment = scenario.deployment
+    calibration = deployment.hardware.calibrations.get(deployment.calibration or "")
+    if calibration is None:
+        return
+    name = deployment.calibration
+    models = [("slice", deployment.target_degree, deployment.slice is not None)]
+    if scenario.draft_model is not None and deployment.draft.placement != "same_chips":
+        models.append(("draft.slice", deployment.draft_degree, deployment.draft.slice is not None))
+    for key, degree, known in models:
+        parameters = calibration.for_chips(degree)
+        wires = parameters.all_reduce if parameters is not None else None
+        if degree > 1 and wires is not None and wires.algorithm == "torus" and not known:
+            path: PathKey = ("deployment", *key.split("."))
+            yield path, f"chips along each axis: the all-reduce of '{name}' runs along them"
+    parameters = calibration.for_chips(deployment.target_degree)
+    sends = scenario.draft_model is not None and deployment.draft.placement in ("own_chips", "sub_slice")
+    known = parameters is None or parameters.point_to_point is not None or parameters.all_reduce is not None
+    if not known and (sends or deployment.pipeline_parallel > 1):
+        accepts = f"a calibration with the time of a message between chips; '{name}' has none"
+        yield ("deployment", "calibration"), accepts
 
 
 def _calibration(scenario: Scenario) -> Found:
@@ -85,9 +162,9 @@ def _calibration(scenario: Scenario) -> Found:
 def _rates(scenario: Scenario) -> Found:
     hardware: HardwareProfile = scenario.deployment.hardware
     for path, model in ((("target",), scenario.target), (("draft", "model"), scenario.draft_model)):
-        if model is not None and model.compute_dtype not in hardware.peaks.matmul:
+        if model is not None and model.rate_dtype not in hardware.peaks.matmul:
             known = ", ".join(hardware.peaks.matmul)
-            yield path, f"a model that computes in {known}: {hardware.name} states no rate for {model.compute_dtype}"
+            yield path, f"a model that computes in {known}: {hardware.name} states no rate for {model.rate_dtype}"
 
 
 def _draft(scenario: Scenario) -> Found:
@@ -95,7 +172,10 @@ def _draft(scenario: Scenario) -> Found:
     if draft is None:
         return
     path: PathKey = ("draft", "model")
-    if draft.vocabulary != target.vocabulary:
+    subset = isinstance(scenario.draft, ModelDraft) and scenario.draft.vocabulary_map == "subset"
+    if subset and draft.vocabulary > target.vocabulary:
+        yield path, f"a draft of at most the target's {target.vocabulary:,} tokens; {draft.name} has more"
+    elif not subset and draft.vocabulary != target.vocabulary:
         yield path, f"a draft with the target's {target.vocabulary:,} tokens; {draft.name} has {draft.vocabulary:,}"
     if None not in (draft.tokenizer, target.tokenizer) and draft.tokenizer != target.tokenizer:
         yield path, f"a draft with the target's tokenizer, {target.tokenizer}; {draft.name} has {draft.tokenizer}"
@@ -108,6 +188,8 @@ def _acceptance(scenario: Scenario) -> Found:
             if count > scenario.decoding.lookahead:
                 accepts = f"at most lookahead, which is {scenario.decoding.lookahead}"
                 yield ("acceptance", "accepted", index), accepts
+    if isinstance(law, RecordedAcceptance) and scenario.lookahead > law.recorded_lookahead:
+        yield ("decoding", "lookahead"), f"at most {law.recorded_lookahead}, at which acceptance was recorded"
 
 
 def _published(scenario: Scenario) -> Found:

@@ -13,14 +13,26 @@ from simulator.spec.hardware import HardwareProfile
 from simulator.spec.model import ModelSpec
 from simulator.spec.terms import TIME_METRICS
 
+Slice = Annotated[
+    str,
+    Field(pattern=r"^[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){0,2}$"),
+    Says("the length of each axis, such as 2x2x4"),
+]
+
 
 class DraftDeployment(Strict):
     """Where the draft runs."""
 
+    placement: Literal["same_chips", "replicated", "sub_slice", "own_chips"] = "same_chips"
+    """`same_chips`: sharded over the target's chips, which take turns; `replicated`: every group of `tensor_parallel`
+    chips runs all of it; `sub_slice`: `tensor_parallel` of the target's chips run it, the others wait; `own_chips`:
+    chips beside the target's, which get the draft's distributions over the links."""
     tensor_parallel: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Chips over which the draft is sharded; those of the target unless given."""
-    placement: Literal["same_chips"] = "same_chips"
-    """`same_chips`: draft and target take turns on the target's chips."""
+    """Chips over which the draft is sharded; those of the target unless given, 1 on its own chips."""
+    slice: Slice | None = None
+    """Chips along each axis of the torus, where the draft does not lie on those of the target."""
+    ahead: bool = False
+    """On its own chips: drafts the next round while the target verifies, which is thrown away after a rejection."""
 
 
 class Deployment(Strict):
@@ -31,30 +43,39 @@ class Deployment(Strict):
     calibration: Name | None = None
     """The calibration of that profile to use; without one, times are the datasheet floor, not a prediction."""
     chips: Annotated[int, Field(ge=1, le=100_000)] = 1
-    """X, chips of the deployment."""
-    slice: (
-        Annotated[
-            str,
-            Field(pattern=r"^[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){0,2}$"),
-            Says("the length of each axis, such as 2x2x4"),
-        ]
-        | None
-    ) = None
-    """Chips along each axis of the torus."""
+    """X, chips of the deployment, those of the draft included."""
+    slice: Slice | None = None
+    """Chips along each axis of the torus, of the target."""
     tensor_parallel: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Chips over which the target is sharded; all of them unless given."""
+    """Chips over which each layer of the target is sharded; unless given, all that no other degree takes."""
+    pipeline_parallel: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Stages of consecutive layers of the target, each on `tensor_parallel` chips of its own."""
+    expert_parallel: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """Groups over which the target's experts are spread; the chips of a group share each of its experts."""
+    expert_dispatch: Literal["all_reduce", "all_to_all"] = "all_reduce"
+    """How tokens reach their experts: every chip has all tokens (`all_reduce`), or each is sent (`all_to_all`)."""
     draft: DraftDeployment = DraftDeployment()
     """Where the draft runs."""
 
     @property
+    def own_draft_chips(self) -> int:
+        """Chips that only the draft uses."""
+        return (self.draft.tensor_parallel or 1) if self.draft.placement == "own_chips" else 0
+
+    @property
+    def target_chips(self) -> int:
+        """Chips that the target lies on."""
+        return self.chips - self.own_draft_chips
+
+    @property
     def target_degree(self) -> int:
         """Tensor parallel degree of the target."""
-        return self.tensor_parallel or self.chips
+        return self.tensor_parallel or max(self.target_chips // self.pipeline_parallel, 1)
 
     @property
     def draft_degree(self) -> int:
         """Tensor parallel degree of the draft."""
-        return self.draft.tensor_parallel or self.target_degree
+        return self.draft.tensor_parallel or (1 if self.draft.placement == "own_chips" else self.target_degree)
 
 
 class Decoding(Strict):
@@ -65,14 +86,25 @@ class Decoding(Strict):
     temperature: Annotated[float, Field(ge=0, le=100)] = 1.0
     """Divides the logits before sampling; 0 is greedy decoding."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Nucleus: the smallest set of tokens with this mass is kept; 1 keeps all."""
+    """Nucleus: the smallest set of tokens with this mass is kept, of those that `top_k` kept; 1 keeps all."""
+    top_k: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    """The k most likely tokens are kept; all unless given."""
+    min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Tokens at least this many times as likely as the likeliest are kept; 0 keeps all."""
+
+    @property
+    def sorts(self) -> bool:
+        """Whether choosing a token needs the logits in order."""
+        return (self.top_p < 1 or self.top_k is not None) and self.temperature > 0
 
 
 class Workload(Strict):
-    """The requests: B sequences that decode in lockstep."""
+    """The requests: B sequences that decode together."""
 
     batch: Annotated[int, Field(ge=1, le=100_000)] = 1
     """B, sequences decoded together."""
+    batching: Literal["static", "continuous"] = "static"
+    """`static`: the batch ends with its slowest sequence; `continuous`: a fresh one follows each that ends."""
     prompt_tokens: Annotated[int, Field(ge=1, le=100_000_000)]
     """Positions in the cache when decoding starts."""
     output_tokens: Annotated[int, Field(ge=2, le=10_000_000)]

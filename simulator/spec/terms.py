@@ -8,15 +8,18 @@ from __future__ import annotations
 
 COMPONENTS = (
     "prefill",
+    "draft_prefill",
     "plain_step",
     "draft_first_step",  # two tokens, and cold after the target ran
     "draft_step",
+    "shipping",  # the draft's tokens and distributions to the target's chips
     "verify_step",
     "sampling",
     "round_overhead",
     "round",
+    "round_ahead",  # where the draft worked ahead and all its tokens were kept
 )
-"""Parts of a run whose time is both predicted and measured. `round` is the sum of its parts."""
+"""Parts of a run whose time is both predicted and measured. `round` is the sum of its parts, drafting not hidden."""
 
 MECHANISMS = (
     "weights",
@@ -39,6 +42,12 @@ TIME_METRICS = (
     "round_s",
     "tpot_s",
     "prefill_s",
+    "draft_prefill_s",
+    "shipping_s",
+    "round_ahead_s",
+    "ttft_s",
+    "e2e_s",
+    "wasted_draft_s",
     "bandwidth_floor_s",
     "nominal_floor_s",
 )
@@ -52,6 +61,7 @@ PLAIN_METRICS = (
     "memory_per_chip_bytes",
     "break_even_acceptance",
     "rounds",
+    "draft_acceptance_ratio",
 )
 """Metrics that are ratios, rates and amounts."""
 
@@ -61,6 +71,6 @@ DISTRIBUTION_METRICS = ("time_to_tokens_s", "emission_gap_s", "emission_tokens")
 
 def metric_names() -> frozenset[str]:
     """Every name that a record's `metrics` may use."""
-    times = {f"{name}{end}" for name in (*TIME_METRICS, "ttft_s") for end in ("", "_low", "_high")}
+    times = {f"{name}{end}" for name in TIME_METRICS for end in ("", "_low", "_high")}
     ratios = {f"{name}{end}" for name in PLAIN_METRICS for end in ("", "_low", "_high")}
     return frozenset(times | ratios | set(DISTRIBUTION_METRICS))

@@ -4,7 +4,9 @@ layout.py     Table and its plain text, at most 100 columns wide
 wording.py    numbers with their units, names of terms in words
 agreement.py  predicted against seen: by point, by term, published
 verdicts.py   the same in a few lines; the order of two drafts
+arithmetic.py what a predicted number is made of
 answer.py     the first answer: fits, plain decoding, a round, when it pays
+measured_parts.py  parts of measured steps and rounds
 points.py     one record a row: what a sweep predicts, what was measured
 """
 
@@ -16,7 +18,9 @@ from simulator.tables.agreement import (
     summaries,
 )
 from simulator.tables.answer import answer, round_parts, wrapped
+from simulator.tables.arithmetic import arithmetic
 from simulator.tables.layout import WIDTH, Column, Table, plain
+from simulator.tables.measured_parts import ablation, in_place
 from simulator.tables.points import calibration_words, measurements, sweep
 from simulator.tables.verdicts import flag_lines, missing_lines, ranking_verdicts, rankings, status_lines, verdicts
 
@@ -24,11 +28,14 @@ __all__ = [
     "WIDTH",
     "Column",
     "Table",
+    "ablation",
     "answer",
+    "arithmetic",
     "by_point",
     "by_term",
     "calibration_words",
     "flag_lines",
+    "in_place",
     "measurements",
     "missing_lines",
     "plain",

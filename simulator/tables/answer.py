@@ -42,11 +42,15 @@ def _facts(view: View) -> Iterator[tuple[str, str]]:
     if floor:
         published = f"; {human_time(nominal.value)} by the published parameter count" if nominal else ""
         yield "floor", f"{human_time(floor.value)} a token at datasheet bandwidth with the bytes of the step{published}"
+    if prefill := view.get("prefill_s"):
+        yield "first token", _first_token(view, prefill.value)
     if round_s := view.get("round_s"):
         cost = view.get("round_cost")
         ratio = f" = {cost.value:.2f} plain steps" if cost else ""
         told = f"{human_time(round_s.value)} {interval('round_s', round_s)}".rstrip()
         yield f"a round, K={view.lookahead}", f"{told}{ratio}: {_split(view)}"
+        if ahead := view.get("round_ahead_s"):
+            yield "drafted ahead", f"{human_time(ahead.value)} a round after one that kept all {view.lookahead} tokens"
         yield "pays above", _pays(view)
 
 
@@ -62,6 +66,18 @@ def _memory(view: View) -> tuple[str, str]:
     if status.state != "ok":
         told += f"; {status.state.replace('_', ' ').upper()}: {status.reason}"
     return ("fits" if used else "memory"), told + (f" ({detail})" if detail else "")
+
+
+def _first_token(view: View, prefill_s: float) -> str:
+    """TTFT without queueing, and what it is made of."""
+    whole, draft = view.get("ttft_s"), view.get("draft_prefill_s")
+    told = f"{human_time(whole.value if whole else prefill_s)} for {view.scenario.workload.prompt_tokens:,} tokens"
+    told += f" (draft {human_time(draft.value)})" if draft else ""
+    if beyond := view.record.provenance.get("prefill_extrapolated"):
+        told += f"; EXTRAPOLATED: {beyond}"
+    if total := view.get("e2e_s"):
+        told += f"; end to end {human_time(total.value)} for {view.scenario.workload.output_tokens:,} tokens out"
+    return told
 
 
 def _mechanisms(parts: Mapping[str, float]) -> str:
@@ -100,6 +116,7 @@ def round_parts(view: View) -> dict[str, float]:
     steps = (
         ("first draft step", "draft_first_step_s", 1),
         ("draft steps", "draft_step_s", view.lookahead - 1),
+        ("shipping", "shipping_s", 1),
         ("verify", "verify_step_s", 1),
         ("sampling", "sampling_s", 1),
         ("overhead", "round_overhead_s", 1),

@@ -83,7 +83,7 @@ def test_more_bandwidth_is_never_slower(small: Scenario, factor: float) -> None:
 def test_no_draft_and_no_lookahead_are_plain_decoding(small: Scenario) -> None:
     plain = small.model_copy(update={"decoding": small.decoding.model_copy(update={"lookahead": 0})})
     prediction = predict_scenario(plain)
-    assert set(prediction.components) == {"plain_step"}
+    assert set(prediction.components) == {"prefill", "plain_step"}
     assert prediction.metrics["speedup"] == 1
     assert prediction.components["plain_step"] == predict_scenario(small).components["plain_step"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.predict import predict
+from simulator.predict import predict, predict_scenario
 from simulator.spec.load import load_scenario
 from simulator.spec.record import RunRecord
 
@@ -38,7 +38,8 @@ def test_plain_and_draft_step(by_lookahead: dict[int, RunRecord]) -> None:
 def test_weights_are_64_7e9_numbers_over_16_chips(by_lookahead: dict[int, RunRecord]) -> None:
     # 80 x (4 x 8192 x 8192 + 2 x 8192 x 32768) + 32000 x 8192, two bytes each, at 1.2 TB/s a chip
     streamed = (80 * (4 * 8192 * 8192 + 2 * 8192 * 32768) + 32000 * 8192) * 2 / 16 / 1.2e12
-    kv = 80 * 2 * 8192 * 2 * (1024 + 64 + 1) / 16 / 1.2e12
+    # keys, values, and the products of distances with each layer's projection, as large as the keys
+    kv = 80 * 3 * 8192 * 2 * (1024 + 64 + 1) / 16 / 1.2e12
     assert value(by_lookahead[4], "bandwidth_floor_s") == pytest.approx(streamed + kv, rel=1e-3)
 
 
@@ -91,3 +92,20 @@ def test_the_committed_numbers_are_those_of_the_fit() -> None:
     assert parameters.layer_overhead_s == pytest.approx(fitted["layer_overhead"], rel=0.01)
     assert parameters.step_overhead_s == pytest.approx(fitted["step_overhead"], rel=0.01)
     assert parameters.sampling.per_logit_s == pytest.approx(fitted["sampling_per_logit"], rel=0.01)
+
+
+def test_deep_against_wide_at_equal_parameters() -> None:
+    def step(chips: int, **shape: int) -> float:
+        settings = [f"target.{key}={number}" for key, number in shape.items()]
+        settings += [f"deployment.chips={chips}", "draft={kind: none}", "decoding.lookahead=0"]
+        slices = {1: "1x1x1", 16: "2x2x4"}
+        point = load_scenario(
+            SCENARIOS / "chinchilla_70b_tpu_v4.yaml", [*settings, f"deployment.slice={slices[chips]}"]
+        )[0]
+        return predict_scenario(point.scenario).components["plain_step"]
+
+    wide = {"layers": 8, "d_model": 6144, "heads": 48, "kv_heads": 48, "d_ff": 24576}
+    deep = {"layers": 32, "d_model": 3072, "heads": 24, "kv_heads": 24, "d_ff": 12288}
+    assert 32 * 3072**2 == 8 * 6144**2  # the same weights in the layers
+    assert step(16, **deep) / step(16, **wide) >= 1.3
+    assert step(1, **deep) / step(1, **wide) <= 1.10

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec
 
 from runtime.mesh import cache_spec, chip_mesh, on_chips, place, place_random, weight_specs
 from runtime.transformer import Decoder
-from tests.tiny_models import collectives, decoder, prompts, tiny
+from tests.tiny_models import KINDS, collectives, decoder, prompts, tiny
 
 SHAPES: dict[str, dict[str, Any]] = {
     "everything divides": {"heads": 8, "kv_heads": 4},
@@ -22,6 +22,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "one KV head, seven query heads": {"heads": 7, "kv_heads": 1, "feed_forward": "plain", "positions": "none"},
     "KV heads that do not divide the chips": {"heads": 9, "kv_heads": 3, "tied_embeddings": True, "vocabulary": 67},
 }
+SHAPES |= {kind: changes for kind, changes in KINDS.items() if kind != "bfloat16"}
 SAME = PartitionSpec()
 
 
@@ -35,7 +36,7 @@ def two_steps(model: Decoder, tokens: jax.Array, later: jax.Array, cursor: jax.A
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_logits_are_those_of_one_chip(shape: str) -> None:
-    whole = decoder(tiny(layers=1, **SHAPES[shape]), 0)
+    whole = decoder(tiny(**({"layers": 1} | SHAPES[shape])), 0)
     tokens, later, cursor = prompts(3, 6, 64), prompts(3, 3, 64, seed=1), jnp.asarray([6, 4, 1], jnp.int32)
     wanted = jax.jit(two_steps)(whole, tokens, later, cursor)
     for chips in (2, 4) if shape == "heads, widths and vocabulary do not" else (4,):
@@ -68,7 +69,7 @@ def test_collectives_of_a_step(chips: int) -> None:
     run = jax.jit(on_chips(step, mesh, specs, (SAME, cache_spec(model))))
     cache = jax.device_put(
         decoder(tiny(layers=3, kv_heads=4 if chips == 4 else 2), 0).empty_cache(2, 16),
-        jax.sharding.NamedSharding(mesh, cache_spec(model)),
+        jax.tree.map(lambda spec: jax.sharding.NamedSharding(mesh, spec), cache_spec(model)),
     )
     compiled = run.lower(model, prompts(2, 3, 64), cache, jnp.zeros((2,), jnp.int32)).compile()
     assert collectives(compiled) == ({} if chips == 1 else {"all-reduce": 2 * 3 + 1, "all-gather": 1})

@@ -39,6 +39,7 @@ def test_a_section_lists_its_keys() -> None:
     lines = explain("workload").splitlines()
     assert [line.split()[0] for line in lines if re.match("  [a-z]", line)] == [
         "batch",
+        "batching",
         "prompt_tokens",
         "output_tokens",
     ]
@@ -46,9 +47,8 @@ def test_a_section_lists_its_keys() -> None:
 
 def test_variants_are_told_apart_by_their_kind() -> None:
     assert "kind: torus Chips on a grid" in flat("deployment.hardware.topology")
-    assert (
-        flat("acceptance.kind") == "acceptance.kind Which variant it is. One of rate, per_position, forced. Required."
-    )
+    kinds = "rate, per_position, forced, mixture, beta, markov, recorded, adversarial"
+    assert flat("acceptance.kind") == f"acceptance.kind Which variant it is. One of {kinds}. Required."
 
 
 def test_lists_are_looked_into() -> None:

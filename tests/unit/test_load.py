@@ -69,7 +69,8 @@ def test_names_can_be_swept_and_keys_inside_them_too() -> None:
 
 def test_options_fix_what_is_swept_and_add_what_is_missing() -> None:
     text = GOOD + "sweep: {decoding.lookahead: [1, 2]}\n"
-    settings = ["decoding.lookahead=3", "deployment.draft.tensor_parallel=2", "decoding.lookahead=5", "target.heads=16"]
+    own = "{placement: sub_slice, tensor_parallel: 2}"
+    settings = ["decoding.lookahead=3", f"deployment.draft={own}", "decoding.lookahead=5", "target.heads=16"]
     (point,) = load_scenario(write("a.yaml", text), settings)
     assert point.axes == {}
     assert point.scenario.lookahead == 5
@@ -237,7 +238,7 @@ def test_paths_of_a_scenario(path: str) -> None:
         ("tp", "did you mean 'deployment.tensor_parallel' or 'deployment.draft.tensor_parallel'?"),
         ("seed.x", "a path that ends at seed, which has no keys below it"),
         ("published.metric", "a path that ends at published, which has no keys below it"),
-        ("decoding.", "a key of decoding; accepted here: lookahead, temperature, top_p"),
+        ("decoding.", "a key of decoding; accepted here: lookahead, min_p, temperature, top_k, top_p"),
     ],
 )
 def test_what_is_no_path(path: str, said: str) -> None:

@@ -53,6 +53,7 @@ names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", fullmatch=True)
 texts = st.text(st.characters(codec="utf-8"), min_size=3, max_size=30)
 probabilities = st.floats(0, 1)
 efficiencies = st.floats(1e-9, 1000) | st.integers(1, 1000)
+ROTARY_SCALING = {"factor": 8, "low_frequency_factor": 1.0, "high_frequency_factor": 4, "original_positions": 8192}
 dtypes = st.sampled_from(["float32", "bfloat16", "float16", "int8", "fp8", "int4"])
 
 
@@ -77,6 +78,9 @@ def models(draw: st.DrawFn) -> dict[str, Any]:
             "tied_embeddings": st.booleans(),
             "published_parameters": st.floats(1, 1e15) | st.integers(1, 10**12),
             "source": texts,
+            "rotary_base": st.floats(1, 1e9) | st.integers(1, 10**6),
+            "norm_epsilon": st.floats(0, 1),
+            "rotary_scaling": st.none() | st.just(ROTARY_SCALING),
         },
     )
     return model(draw(names), **draw(changes))

@@ -110,8 +110,7 @@ def test_no_matmul_has_fewer_rows_than_asked_for(min_rows: int, fewest: int) -> 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"positions": "relative"}, "relative positions"),
-        ({"weight_dtype": "int8"}, "weight_dtype int8"),
+        ({"weight_dtype": "fp8", "head_dtype": "bfloat16"}, "weight_dtype fp8"),
         ({"weight_dtype": "float16"}, "weight_dtype float16"),
         ({"kv_dtype": "fp8"}, "kv_dtype fp8"),
         ({"activation_dtype": "bfloat16"}, "activation_dtype bfloat16"),

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.forcing import Forcing
 from runtime.sampling import Sampling
-from runtime.verification import Proposal, accept, judge, leading, residual
+from runtime.verification import Proposal, accept, judge, judge_choices, leading, residual
 from simulator.errors import RefusedError
 from simulator.spec.acceptance import ForcedAcceptance
 
@@ -43,6 +43,57 @@ def test_residual_is_the_positive_excess_or_the_target_where_there_is_none() -> 
     target = jnp.asarray([[0.5, 0.3, 0.2], [0.2, 0.8, 0.0]])
     draft = jnp.asarray([[0.2, 0.7, 0.1], [0.2, 0.8, 0.0]])
     np.testing.assert_allclose(residual(target, draft), [[0.3, 0.0, 0.1], [0.2, 0.8, 0.0]], atol=1e-7)
+
+
+def test_where_no_residual_is_left_only_the_targets_own_tokens_are_drawn() -> None:
+    # Equal distributions, and draft probabilities beyond any target's, as padding has them; the acceptance is forced.
+    target = [[0.2, 0.8, 0.0, 0.0]]
+    for draft in (target, [[np.inf] * 4], [[0.3, 0.9, 0.1, 0.1]]):
+        proposal = Proposal(jnp.ones((1000, 1), jnp.int32), repeated(draft))
+        forcing = Forcing.of(ForcedAcceptance(kind="forced", accepted=(0,)), 1)
+        logits = jnp.log(repeated(target * 2))
+        verdict = judge(Sampling(), KEY, proposal, logits, forcing, jnp.zeros((1000,), jnp.int32))
+        assert set(np.unique(np.asarray(verdict.next_token))) == {0, 1}
+        assert abs(float(verdict.next_token.mean()) - 0.8) < 0.06
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(top_k=2), Sampling(temperature=0.0)])
+def test_what_the_models_accept_is_counted_apart_from_what_is_forced(sampling: Sampling) -> None:
+    # Drafted are 1 and 0, of which the target keeps the first: it gives all its mass to 1, 1 and 0.
+    logits = jnp.log(repeated([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], times=3))
+    probs = None if sampling.greedy else repeated([[0.5, 0.5], [0.5, 0.5]], times=3)
+    proposal = Proposal(jnp.tile(jnp.asarray([[1, 0]], jnp.int32), (3, 1)), probs)
+    forcing = Forcing.of(ForcedAcceptance(kind="forced", accepted=(2, 0, 1)), 2)
+    verdict = judge(sampling, KEY, proposal, logits, forcing, jnp.arange(3))
+    np.testing.assert_array_equal(verdict.accepted, [2, 0, 1])
+    np.testing.assert_array_equal(verdict.unforced, [1, 1, 1])
+    np.testing.assert_array_equal(verdict.next_token, [0, 1, 1])
+    own = judge(sampling, KEY, proposal, logits, Forcing(), jnp.arange(3))
+    np.testing.assert_array_equal(own.accepted, own.unforced)
+
+
+def test_bfloat16_logits_are_judged_in_float32() -> None:
+    logits = jax.random.normal(KEY, (200, 3, 16), jnp.bfloat16)
+    probs = jax.nn.softmax(jax.random.normal(jax.random.key(1), (200, 2, 16)), axis=-1)
+    proposal = Proposal(jax.random.randint(KEY, (200, 2), 0, 16), probs)
+    rounds = jnp.zeros((200,), jnp.int32)
+    sampling = Sampling(temperature=0.7, top_k=9)
+    found = judge(sampling, KEY, proposal, logits, Forcing(), rounds)
+    wanted = judge(sampling, KEY, proposal, logits.astype(jnp.float32), Forcing(), rounds)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_choices_are_judged_as_the_logits_that_they_come_from() -> None:
+    logits = jax.random.normal(KEY, (100, 4, 3))
+    proposal = Proposal(jax.random.randint(KEY, (100, 3), 0, 3), None)
+    rounds = jnp.zeros((100,), jnp.int32)
+    forcing = Forcing(rates=jnp.full((3,), 0.5))
+    for given in (Forcing(), forcing):
+        found = judge_choices(KEY, proposal, jnp.argmax(logits, axis=-1).astype(jnp.int32), given, rounds)
+        wanted = judge(Sampling(temperature=0.0), KEY, proposal, logits, given, rounds)
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_after_full_acceptance_the_next_token_is_the_targets_own() -> None:

@@ -1,0 +1,289 @@
+"""The models and timed programs of a group of scenario points, and the records that their times make.
+
+Every component is timed as a loop of its own on the device; the first draft step in place, as what a loop of (verify,
+first draft step) takes beyond a loop of verify; rounds in real generations, with acceptance forced to the scenario's
+law, because the weights are random. Where it is asked for, the other parts of a round are timed in place too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from runtime import in_place, programs
+from runtime.arithmetic import Lowering
+from runtime.asked import Asked
+from runtime.decode_state import DecodeState
+from runtime.forcing import Forcing
+from runtime.generate import finish, prefill
+from runtime.mesh import chip_mesh
+from runtime.pair import Pair
+from runtime.sampling import Sampling
+from runtime.streams import stream
+from runtime.timing import Run, Session
+from runtime.transformer import Decoder
+from runtime.weights import Role
+from simulator.spec.acceptance import Acceptance
+from simulator.spec.load import Point
+from simulator.spec.model import ModelSpec
+from simulator.spec.probe import Timing
+from simulator.spec.record import Distribution, RunRecord, new_record
+from simulator.spec.scenario import Scenario
+
+
+@dataclass
+class Generations:
+    """Real generations of one point: each run is one, from caches that hold the prompt; its units are rounds."""
+
+    bench: programs.Bench
+    acceptance: Acceptance
+    seconds: list[float] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    tokens_per_round: list[float] = field(default_factory=list)
+    count: int = 0
+
+    def build(self) -> Run:
+        """Compile the loop over rounds."""
+        bench = self.bench
+        compiled = finish.lower(bench.setting, bench.pair, self._start(0), self._forcing(0)).compile()
+
+        def run(_: int) -> float:
+            self.count += 1
+            state, forcing = jax.block_until_ready((self._start(self.count), self._forcing(self.count)))
+            started = time.perf_counter()
+            state = jax.block_until_ready(compiled(bench.pair, state, forcing))
+            self.seconds.append(time.perf_counter() - started)
+            accepted = np.asarray(state.accepted)
+            self.tokens_per_round.append(1.0 + float(accepted[accepted >= 0].mean()))
+            self.rounds.append(int(np.asarray(state.rounds).max()))
+            return self.seconds[-1] / self.rounds[-1]
+
+        return run
+
+    def forget(self) -> None:
+        """Drop the samples so far."""
+        for samples in (self.seconds, self.rounds, self.tokens_per_round):
+            samples.clear()
+
+    def _forcing(self, count: int) -> Forcing:
+        return self.bench.forcing(self.acceptance, f"forced generation {count}")
+
+    def _start(self, count: int) -> DecodeState:
+        """Both models have read the prompt; other random choices follow every time."""
+        bench = self.bench
+        prompts = bench.random_tokens(bench.prompt_tokens)
+        state: DecodeState = prefill(bench.setting, bench.pair, prompts, stream(bench.seed, f"generation {count}"))
+        return state
+
+
+@dataclass(frozen=True)
+class PointPlan:
+    """The names of the timed programs of one point."""
+
+    plain: str
+    verify: str = ""
+    draft: str = ""
+    cold: str = ""
+    cold_less: str = ""
+    sampling: str = ""
+    generation: str = ""
+    inside: dict[str, str] = field(default_factory=dict)
+    """By part: loops of rounds in which it is done again; under `round`, that of whole rounds."""
+
+    def record(self, point: Point, session: Session, bench: Workbench, provenance: dict[str, Any]) -> RunRecord:
+        """The measured record."""
+        timings, unresolved = {"plain_step": session.timing(self.plain)}, []
+        metrics: dict[str, float | Distribution] = {"acceptance_length": 1.0, "speedup": 1.0}
+        components: dict[str, float] = {}
+        if self.generation:
+            timings |= self._of_a_round(session)
+            if timings["draft_first_step"].low <= 0:  # a difference that drowned in the noise is no measurement
+                del timings["draft_first_step"]
+                unresolved = ["draft_first_step", "round_overhead"]
+            else:
+                components = _round_overhead(timings, point.scenario.lookahead)
+            metrics = _of_generations(bench.generations[self.generation], timings, point.scenario.workload.batch)
+        for name, timing in timings.items():
+            metrics |= {f"{name}_s": timing.median, f"{name}_s_low": timing.low, f"{name}_s_high": timing.high}
+            components[name] = timing.median
+        return new_record(
+            "measured",
+            point.scenario,
+            axes=point.axes,
+            metrics=metrics | {f"{name}_s": seconds for name, seconds in components.items()},
+            components=components,
+            provenance=provenance
+            | {"windows": {n: [t.windows, t.dropped] for n, t in timings.items()}, "below_noise": unresolved}
+            | self._inside(session, timings, point.scenario.lookahead),
+        )
+
+    def _inside(self, session: Session, timings: dict[str, Timing], lookahead: int) -> dict[str, Any]:
+        """Parts timed in place, what they sum to, and by how much that and the sum of isolated parts miss the round."""
+        if not self.inside or "draft_first_step" not in timings:
+            return {}
+        whole = session.timing(self.inside["round"]).median
+        found = {"draft_first_step": timings["draft_first_step"].median}
+        for part, name in self.inside.items():
+            if part != "round":
+                once = session.beyond(name, self.inside["round"]).median / in_place.times_more(part)  # type: ignore[arg-type]
+                found[part] = once
+        alone = {name: timing.median for name, timing in timings.items() if name in found}
+        sums = {"in_place": _summed(found, lookahead), "isolated": _summed(alone, lookahead)}
+        return {
+            "in_place": {f"{name}_s": seconds for name, seconds in found.items()}
+            | {"round_s": whole}
+            | {f"{name}_sum_over_round": total / whole for name, total in sums.items()}
+        }
+
+    def _of_a_round(self, session: Session) -> dict[str, Timing]:
+        found = {
+            "draft_first_step": session.beyond(self.cold, self.cold_less),
+            "verify_step": session.timing(self.verify),
+            "sampling": session.timing(self.sampling),
+            "round": session.timing(self.generation),
+        }
+        return found | ({"draft_step": session.timing(self.draft)} if self.draft else {})
+
+
+def _round_overhead(timings: dict[str, Timing], lookahead: int) -> dict[str, float]:
+    """What a round takes beyond its parts; negative where they cost less together than alone."""
+    parts = {name: timing.median for name, timing in timings.items()}
+    return {"round_overhead": parts["round"] - _summed(parts, lookahead)}
+
+
+def _summed(parts: dict[str, float], lookahead: int) -> float:
+    """Seconds of the parts of a round, one after the other."""
+    drafted = parts["draft_first_step"] + (lookahead - 1) * parts.get("draft_step", 0.0)
+    return drafted + parts["verify_step"] + parts["sampling"]
+
+
+def _again(bench: programs.Bench, acceptance: Acceptance, part: in_place.Part) -> Callable[[], Run]:
+    return lambda: in_place.rounds_with_more(bench, acceptance, part).run
+
+
+def _of_generations(runs: Generations, timings: dict[str, Timing], batch: int) -> dict[str, float | Distribution]:
+    whole, plain = timings["round"], timings["plain_step"]
+    tokens = float(np.average(runs.tokens_per_round, weights=runs.rounds))
+    cost = whole.median / plain.median
+    spread = np.hypot((whole.high - whole.low) / whole.median, (plain.high - plain.low) / plain.median) / 2
+    error = min(float(spread), 0.99)
+    p50, p90, p99 = (float(q) for q in np.quantile(runs.seconds, [0.5, 0.9, 0.99]))
+    return {
+        "acceptance_length": tokens,
+        "round_cost": cost,
+        "round_cost_low": cost * (1 - error),
+        "round_cost_high": cost * (1 + error),
+        "tpot_s": whole.median / tokens,
+        "speedup": tokens / cost,
+        "speedup_low": tokens / cost * (1 - error),
+        "speedup_high": tokens / cost * (1 + error),
+        "tokens_per_s": batch * tokens / whole.median,
+        "rounds": float(np.mean(runs.rounds)),
+        "time_to_tokens_s": Distribution(
+            n=len(runs.seconds), mean=float(np.mean(runs.seconds)), p50=p50, p90=p90, p99=p99
+        ),
+    }
+
+
+class Workbench:
+    """Models and programs of a group of points; what several points need is built and timed once."""
+
+    def __init__(self, report: Callable[[str], None], asked: Asked) -> None:
+        self.builders: dict[str, Callable[[], Run]] = {}
+        self.generations: dict[str, Generations] = {}
+        self.cold: dict[str, tuple[str, str]] = {}
+        """By pair: the loop with a first draft step, and the loop that it is set against."""
+        self._report = report
+        self._asked = asked
+        self._targets: dict[str, Pair] = {}
+        self._pairs: dict[str, Pair] = {}
+
+    def plan(self, scenario: Scenario) -> PointPlan:
+        """What has to be timed for ``scenario``."""
+        bench = self._bench(scenario)
+        shape = f"B{bench.batch} P{bench.prompt_tokens} S{bench.setting.positions} {bench.sampling}"
+        target = f"{scenario.target.name} x{scenario.deployment.target_degree} {shape}"
+        plain = self._add(f"plain step, {target}", programs.plain_steps, bench)
+        if scenario.lookahead == 0 or scenario.draft_model is None:
+            return PointPlan(plain)
+        lookahead = scenario.lookahead
+        draft = f"{scenario.draft_model.name} x{scenario.deployment.draft_degree} {shape}"
+        both = f"{target} {draft}"
+        verify = self._add(f"verify {lookahead + 1}, {target}", programs.verify_steps, bench)
+        one = self._add(f"draft step, {draft}", programs.draft_steps, bench) if lookahead > 1 else ""
+        if both not in self.cold:
+            # The first draft step does not depend on K: it is timed at the first K of the pair.
+            cold = self._add(f"first draft step, {both}", programs.verify_and_draft_first_steps, bench)
+            self.cold[both] = (cold, verify)
+        sampling = self._add(f"verification {lookahead + 1}, {target}", programs.verdicts, bench)
+        generation = f"rounds K={lookahead}, {both} {scenario.acceptance} N{bench.output_tokens} {scenario.seed}"
+        if generation not in self.builders:
+            self.generations[generation] = Generations(bench, scenario.acceptance)
+            self.builders[generation] = self.generations[generation].build
+        inside = self._in_place(generation, bench, scenario.acceptance) if self._asked.in_place else {}
+        return PointPlan(plain, verify, one, *self.cold[both], sampling, generation, inside)
+
+    def _in_place(self, generation: str, bench: programs.Bench, acceptance: Acceptance) -> dict[str, str]:
+        """Loops of whole rounds, and of rounds in which one part is done again."""
+        parts: list[in_place.Part] = ["verify_step", "sampling"]
+        if bench.lookahead > 1:
+            parts.append("draft_step")
+        whole = self._add(f"whole {generation}", lambda b: programs.rounds(b, acceptance), bench)
+        names = {"round": whole}
+        for part in parts:
+            name = f"{part} again, {generation}"
+            self.builders.setdefault(name, _again(bench, acceptance, part))
+            self.cold[name] = (name, whole)
+            names[part] = name
+        return names
+
+    def forget_warm_up(self) -> None:
+        """Generations so far were to warm up: no part of any result."""
+        for generation in self.generations.values():
+            generation.forget()
+
+    def _add(self, name: str, build: Callable[[programs.Bench], programs.Program], bench: programs.Bench) -> str:
+        self.builders.setdefault(name, lambda: build(bench).run)
+        return name
+
+    def _bench(self, scenario: Scenario) -> programs.Bench:
+        workload, decoding = scenario.workload, scenario.decoding
+        return programs.Bench(
+            self._pair(scenario),
+            workload.batch,
+            workload.prompt_tokens,
+            workload.output_tokens,
+            scenario.lookahead,
+            Sampling.of(decoding),
+            scenario.seed,
+            scenario.cache_positions,
+        )
+
+    def _pair(self, scenario: Scenario) -> Pair:
+        """The models of a scenario; a target that is there already is used again beside another draft."""
+        deployment, draft = scenario.deployment, scenario.draft_model
+        degree, draft_degree = deployment.target_degree, deployment.draft_degree
+        target_key = f"{scenario.target.model_dump_json()} x{degree} x{draft_degree} {scenario.seed}"
+        mesh = chip_mesh(degree, draft_degree)
+        if target_key not in self._targets:
+            self._report(f"building {scenario.target.name}")
+            target = self._place("target", scenario.target, scenario.seed, mesh, degree)
+            self._targets[target_key] = Pair(target, None, mesh)
+        if draft is None:
+            return self._targets[target_key]
+        key_words = f"{target_key} {draft.model_dump_json()}"
+        if key_words not in self._pairs:
+            placed = self._place("draft", draft, scenario.seed, mesh, draft_degree)
+            self._pairs[key_words] = replace(self._targets[target_key], draft=placed)
+        return self._pairs[key_words]
+
+    def _place(self, role: Role, spec: ModelSpec, seed: int, mesh: Mesh, degree: int) -> Decoder:
+        lowering = Lowering.on(jax.default_backend(), spec.compute_dtype)
+        lowering = replace(lowering, scan_layers=self._asked.layers == "scanned")
+        return self._asked.weights.place(role, spec, seed, mesh, degree, lowering)

@@ -1,0 +1,77 @@
+"""Names that a planner gives as options -> the models and hardware profiles that they stand for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from simulator.errors import ConfigError, Problem
+from simulator.spec import library
+from simulator.spec.hardware import HardwareProfile
+from simulator.spec.model import ModelSpec
+from simulator.spec.problems import from_validation, nearest
+
+_KINDS: dict[str, tuple[type[BaseModel], Path]] = {
+    "model": (ModelSpec, library.MODELS),
+    "hardware profile": (HardwareProfile, library.PROFILES),
+}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model or a hardware profile, and the words by which a file names it."""
+
+    words: str
+    spec: Any
+
+
+def find_all(wanted: Sequence[tuple[str, str, str]], folder: Path) -> list[Named]:
+    """What names stand for, each given as the option, the name, and whether it is a model or a hardware profile.
+
+    A name is looked for where the planner is; the words are those of a file in ``folder``.
+
+    Raises:
+        ConfigError: every name that nothing has, with the nearest, and every mistake in the files that were found.
+    """
+    found: list[Named] = []
+    problems: list[Problem] = []
+    for option, name, what in wanted:
+        kind, home = _KINDS[what]
+        file = library.find(name, Path(), home)
+        if file is None:
+            accepts = f"the name of a {what}, or a .yaml file{nearest(Path(name).stem, library.names(home))}"
+            problems.append(Problem(f"{option} {name}", 0, 0, "", "", accepts))
+            continue
+        try:
+            found.append(Named(_words(name, file, folder, home), _read(file, kind)))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(tuple(dict.fromkeys(problems)))
+    return found
+
+
+def known_models() -> list[Named]:
+    """The models that come with the toolkit."""
+    return [Named(name, _read(library.MODELS / f"{name}.yaml", ModelSpec)) for name in library.names(library.MODELS)]
+
+
+def _words(name: str, file: Path, folder: Path, home: Path) -> str:
+    """How a file in ``folder`` names ``file``."""
+    seen = library.find(name, folder, home)
+    if seen is not None and seen.resolve() == file.resolve():
+        return name
+    return os.path.relpath(file, folder) if folder.is_dir() else str(file.resolve())
+
+
+def _read(file: Path, kind: type[BaseModel]) -> Any:
+    document = library.read_mapping(file, library.shown(file))
+    try:
+        return kind.model_validate(document.data)
+    except ValidationError as error:
+        raise ConfigError(tuple(from_validation(error, document, kind))) from None

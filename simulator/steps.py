@@ -1,0 +1,232 @@
+"""The forward passes and messages of one scenario: what is run, on which chips, after what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from simulator.cost.collectives import Links, message_time
+from simulator.cost.operations import LOGIT_BYTES, Pass, Shape, streamed_bytes
+from simulator.cost.schedule import Span, spans
+from simulator.cost.step import Machine, StepCost, TimedStep, footprint, sampling_time, step_cost, timed
+from simulator.errors import RefusedError
+from simulator.spec.hardware import (
+    Calibration,
+    CostParameters,
+    HardwareProfile,
+    SharedMemoryTopology,
+    TorusTopology,
+    datasheet_calibration,
+    parse_slice,
+)
+from simulator.spec.model import ModelSpec
+from simulator.spec.scenario import Scenario
+
+DATASHEET = "datasheet"
+TOKEN_BYTES = 4.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One forward pass as it runs in a scenario."""
+
+    model: ModelSpec
+    forward: Pass
+    machine: Machine
+    footprint_bytes: float | None = None
+    sampled_rows: int = 0
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The numbers of the model that cost anything."""
+        return Shape.of(self.model)
+
+    @cached_property
+    def cost(self) -> StepCost:
+        """Its time by mechanism."""
+        return step_cost(self.shape, self.forward, self.machine, self.footprint_bytes, self.sampled_rows)
+
+    def timed(self) -> TimedStep:
+        """Its operations and collectives, each with its time."""
+        return timed(self.shape, self.forward, self.machine, self.footprint_bytes, self.sampled_rows)
+
+    def spans(self) -> list[Span]:
+        """Its spans, in the order in which they run."""
+        return spans(self.shape, self.forward, self.machine, self.footprint_bytes, self.sampled_rows)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The parts of a scenario's decoding, by component."""
+
+    scenario: Scenario
+    calibration_name: str
+    calibration: Calibration
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Steps:
+        """The parts under the calibration that the scenario names; the datasheet floor where it names none."""
+        name = scenario.deployment.calibration
+        if name is None:
+            return cls(scenario, DATASHEET, datasheet_calibration())
+        return cls(scenario, name, scenario.deployment.hardware.calibrations[name])
+
+    @property
+    def positions(self) -> float:
+        """Positions of the cache that a decode step reads."""
+        allocated = self.calibration.cache_read == "allocated"
+        return self.scenario.cache_positions if allocated else self.scenario.mean_positions
+
+    @cached_property
+    def passes(self) -> dict[str, Step]:
+        """Every forward pass, by the component that it is."""
+        scenario = self.scenario
+        draft, lookahead, prompt = scenario.draft_model, scenario.lookahead, scenario.workload.prompt_tokens
+        found = {"prefill": self._target(prompt, 1, prefill=True), "plain_step": self._target(1, 1)}
+        if draft is None or lookahead == 0:
+            return found
+        # On the same chips target and draft take turns, so within a round each finds the other's weights in the caches.
+        both = None if scenario.deployment.own_draft_chips else self._footprint_of_both(draft)
+        found["draft_prefill"] = self._draft(draft, prompt, None, prefill=True)
+        found["draft_first_step"] = self._draft(draft, 2, both)
+        if lookahead > 1:
+            found["draft_step"] = self._draft(draft, 1, None)
+        found["verify_step"] = self._target(lookahead + 1, 0, both)
+        return found
+
+    def mechanisms(self) -> dict[str, dict[str, float]]:
+        """Seconds of every component, by mechanism; each component is their sum."""
+        scenario, lookahead = self.scenario, self.scenario.lookahead
+        parts = {name: _floats(step.cost) for name, step in self.passes.items()}
+        if "verify_step" not in parts:
+            return parts
+        if scenario.deployment.draft.placement in ("own_chips", "sub_slice"):
+            parts["shipping"] = self._shipping(sum(parts.get("draft_step", {}).values()))
+        parts["sampling"] = {"head_and_sampling": self.acceptance_s}
+        parts["round_overhead"] = {"overhead": self._parameters(scenario.deployment.target_degree).round_overhead_s}
+        drafted = _sum(parts, {"draft_first_step": 1, "draft_step": lookahead - 1, "shipping": 1})
+        verified = _sum(parts, {"verify_step": 1, "sampling": 1, "round_overhead": 1})
+        parts["round"] = _sum({"drafted": drafted, "verified": verified}, {"drafted": 1, "verified": 1})
+        if scenario.deployment.draft.ahead:
+            parts["round_ahead"] = max(drafted, verified, key=lambda part: sum(part.values()))
+        return parts
+
+    @property
+    def acceptance_s(self) -> float:
+        """Accepting or rejecting K tokens of each sequence, and drawing the last."""
+        scenario = self.scenario
+        parameters = self._parameters(scenario.deployment.target_degree)
+        rows = scenario.workload.batch * (scenario.lookahead + 1)
+        cost = parameters.verification or parameters.sampling
+        return float(sampling_time(cost, scenario.target.vocabulary, rows, scenario.decoding.sorts))
+
+    def floors(self) -> dict[str, float]:
+        """The least that a plain step can take at datasheet bandwidth, with its true bytes and with published ones."""
+        scenario, deployment = self.scenario, self.scenario.deployment
+        target, degree = scenario.target, deployment.target_degree
+        peak = deployment.hardware.peaks.hbm_bandwidth.value_bytes_per_s
+        shared = deployment.hardware.shares_memory
+        chips = 1 if shared else degree * deployment.pipeline_parallel
+        plain = self.passes["plain_step"]
+        moved = streamed_bytes(plain.shape, _used(plain.forward, scenario.mean_positions), plain.machine.tile)
+        floors = {"bandwidth_floor_s": float(moved) * (degree if shared else 1) / peak}
+        if target.published_parameters is not None:
+            floors["nominal_floor_s"] = target.published_parameters * target.weight_bytes / chips / peak
+        return floors
+
+    def _target(self, tokens: int, sampled: int, footprint_bytes: float | None = None, prefill: bool = False) -> Step:
+        deployment, model = self.scenario.deployment, self.scenario.target
+        degree = deployment.target_degree
+        forward = Pass(
+            self.scenario.workload.batch,
+            tokens,
+            0 if prefill else self.positions,
+            degree,
+            # Who draws a token wants the logits of the last position only; verification wants all.
+            sampled or None,
+            deployment.expert_parallel,
+            deployment.expert_dispatch == "all_to_all",
+            deployment.pipeline_parallel,
+        )
+        links = links_of(deployment.hardware, deployment.slice, degree)
+        return Step(model, forward, self._machine(model, degree, links), footprint_bytes, sampled)
+
+    def _draft(self, model: ModelSpec, tokens: int, footprint_bytes: float | None, prefill: bool = False) -> Step:
+        deployment, batch = self.scenario.deployment, self.scenario.workload.batch
+        degree = deployment.draft_degree
+        same = deployment.draft.placement == "same_chips"
+        links = links_of(deployment.hardware, deployment.slice if same else deployment.draft.slice, degree)
+        forward = Pass(batch, tokens, 0 if prefill else self.positions, degree, 1)
+        return Step(model, forward, self._machine(model, degree, links), footprint_bytes, 0 if prefill else 1)
+
+    def _machine(self, model: ModelSpec, degree: int, links: Links) -> Machine:
+        hardware, parameters = self.scenario.deployment.hardware, self._parameters(degree)
+        return Machine(hardware, parameters, links, model.rate_dtype, self.scenario.decoding.sorts)
+
+    def _parameters(self, degree: int) -> CostParameters:
+        parameters = self.calibration.for_chips(degree)
+        if parameters is None:  # reading a scenario refuses this; one built in code may come here
+            raise RefusedError(f"the calibration knows nothing of {degree} chips")
+        return parameters
+
+    def _footprint_of_both(self, draft: ModelSpec) -> float:
+        deployment, hardware = self.scenario.deployment, self.scenario.deployment.hardware
+        target = footprint(Shape.of(self.scenario.target), deployment.target_degree, hardware)
+        return float(target + footprint(Shape.of(draft), deployment.draft_degree, hardware))
+
+    def _shipping(self, draft_step_s: float) -> dict[str, float]:
+        """Handing the draft's tokens and distributions to the target's chips, as far as nothing hides it.
+
+        K messages of B ids and, unless decoding is greedy, B V probabilities in float32, spread over the draft's chips;
+        each travels while the next token is drafted, so that only the last is waited for, and what is slower than a
+        draft step. Chips of its own are told in a message of ids what was accepted.
+        """
+        scenario, deployment = self.scenario, self.scenario.deployment
+        draft, degree, batch = scenario.draft_model, deployment.draft_degree, scenario.workload.batch
+        own = deployment.own_draft_chips > 0
+        parameters = self._parameters(deployment.target_degree)
+        links = links_of(deployment.hardware, None, 2)
+        away = 1.0 if own else 1 - degree / deployment.target_degree
+        whole = draft.vocabulary * LOGIT_BYTES if draft is not None and scenario.decoding.temperature > 0 else 0.0
+        payload = batch * (TOKEN_BYTES + whole / degree * away)
+        one = message_time(parameters.point_to_point, parameters.all_reduce, links, payload)
+        back = message_time(parameters.point_to_point, parameters.all_reduce, links, batch * TOKEN_BYTES)
+        latency, carried = float(one.latency_s), float(one.bandwidth_s)
+        exposed = carried + (scenario.lookahead - 1) * max(latency + carried - draft_step_s, 0.0)
+        return {
+            "collective_latency": latency + (float(back.latency_s) if own else 0.0),
+            "collective_bandwidth": exposed + (float(back.bandwidth_s) if own else 0.0),
+        }
+
+
+def links_of(hardware: HardwareProfile, slice_text: str | None, degree: int) -> Links:
+    """The links between the ``degree`` chips of one model; the axes are known only where it fills a whole slice."""
+    topology = hardware.topology
+    if isinstance(topology, SharedMemoryTopology):
+        return Links(hardware.peaks.hbm_bandwidth.value_bytes_per_s)
+    bandwidth = topology.link_bandwidth.value_bytes_per_s
+    if isinstance(topology, TorusTopology) and slice_text is not None:
+        axes = parse_slice(slice_text)
+        if int(np.prod(axes)) == degree:
+            return Links(bandwidth, axes, topology.wraps(axes))
+    return Links(bandwidth, both_ways=isinstance(topology, TorusTopology))
+
+
+def _used(forward: Pass, positions: float) -> Pass:
+    return Pass(**(vars(forward) | {"positions": positions}))
+
+
+def _floats(cost: StepCost) -> dict[str, float]:
+    return {name: float(value) for name, value in cost.mechanisms.items() if float(value) != 0.0}
+
+
+def _sum(parts: Mapping[str, Mapping[str, float]], times: Mapping[str, int]) -> dict[str, float]:
+    """Mechanisms of several parts together, each as often as ``times`` says."""
+    total: dict[str, float] = {}
+    for name, count in times.items():
+        for mechanism, seconds in parts.get(name, {}).items():
+            total[mechanism] = total.get(mechanism, 0.0) + count * seconds
+    return total

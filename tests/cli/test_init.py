@@ -1,0 +1,158 @@
+"""Does `sps init` write what the other verbs take, and refuse in words what cannot be?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from simulator.cli import app
+from simulator.predict import predict_scenario
+from simulator.spec import library
+from simulator.spec.load import load_scenario
+from tests.builders import PROFILE
+
+CASE = ("--model", "chinchilla-70b", "--hardware", "tpu_v4", "--chips", "16")
+EVERY = [(m, h, x) for m in library.names(library.MODELS) for h in library.names(library.PROFILES) for x in (1, 4, 16)]
+
+
+def sps(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.replace("#", " ").split())
+
+
+@pytest.mark.parametrize(("model", "hardware", "chips"), EVERY)
+def test_every_pair_is_checked_and_predicted_or_refused_in_words(
+    tmp_path: Path, model: str, hardware: str, chips: int
+) -> None:
+    file = tmp_path / "new.yaml"
+    result = sps("init", "--model", model, "--hardware", hardware, "--chips", str(chips), "--out", str(file))
+    if result.exit_code:
+        assert result.exit_code == 2
+        assert result.stderr.startswith(("--chips ", "--model "))
+        assert not file.exists()
+        return
+    assert sps("check", str(file)).exit_code == 0
+    status = predict_scenario(load_scenario(file)[0].scenario).status
+    assert status.state in ("ok", "does_not_fit")
+    # Not fitting is an answer; it is told at once.
+    assert result.stderr.startswith("does not fit: ") == (status.state == "does_not_fit")
+    assert max(len(line) for line in file.read_text("utf-8").splitlines() if "#" in line) <= 100
+
+
+def test_what_is_written_is_predicted(tmp_path: Path) -> None:
+    file = tmp_path / "new.yaml"
+    result = sps("init", *CASE, "--out", str(file))
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [f"scenario: {file}", f"next: sps predict {file}"]
+    predicted = sps("predict", str(file))
+    assert predicted.exit_code == 0
+    assert "calibration chen-2023" in predicted.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["new.yaml"]
+
+
+def test_without_out_the_text_is_all_that_is_on_stdout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = sps("init", *CASE)
+    assert result.stderr == ""
+    Path("mine.yaml").write_text(result.stdout, encoding="utf-8")
+    assert "ok, chinchilla-70b-tpu-v4-16, 1 point" in sps("check", "mine.yaml").stdout
+    assert "  slice: 2x2x4 " in result.stdout
+
+
+def test_a_file_is_overwritten_only_when_forced(tmp_path: Path) -> None:
+    file = tmp_path / "new.yaml"
+    file.write_text("mine", encoding="utf-8")
+    refused = sps("init", *CASE, "--out", str(file))
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert file.read_text(encoding="utf-8") == "mine"
+    assert sps("init", *CASE, "--out", str(file), "--force").exit_code == 0
+    assert "target: chinchilla-70b" in file.read_text(encoding="utf-8")
+
+
+def test_all_wrong_names_come_at_once_each_with_the_nearest() -> None:
+    result = sps("init", "--model", "chinchila-70b", "--hardware", "tpu-v4", "--chips", "1", "--draft", "quickstart")
+    assert result.exit_code == 2
+    assert "--model chinchila-70b\n    accepts  the name of a model" in result.stderr
+    assert "did you mean 'chinchilla-70b'?" in result.stderr
+    assert "did you mean 'tpu_v4'?" in result.stderr
+    assert result.stderr.splitlines()[-1] == "3 problems. Nothing was run."
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--chips", "0"), "--chips 0\n    accepts  a whole number, 1 to 100,000"),
+        (("--chips", "10000000000"), "--chips 10000000000\n    accepts  a whole number, 1 to 100,000"),
+        (("--batch", "0"), "--batch 0\n    accepts  a whole number"),
+        (("--lookahead", "65"), "--lookahead 65\n    accepts  a whole number, 0 to 64"),
+        (("--output-tokens", "1"), "--output-tokens 1\n    accepts  a whole number, 2 to"),
+        (("--draft", "quickstart-draft-wide"), "--draft quickstart-draft-wide\n    accepts  a draft with the target's"),
+        (("--model", "quickstart-draft-deep"), "--chips 16\n    accepts  at most 4"),
+    ],
+)
+def test_what_cannot_be_is_told_of_the_option(words: tuple[str, str], said: str) -> None:
+    result = sps("init", *CASE, *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_draft_is_the_largest_below_a_fifth_and_the_others_are_named() -> None:
+    out = sps("init", *CASE).stdout
+    assert "  model: chinchilla-7b " in out
+    assert "also known: chinchilla-draft-4b" in flat(out)
+
+
+def test_without_a_match_there_is_no_draft_but_an_example() -> None:
+    out = sps("init", "--model", "chinchilla-7b", "--hardware", "tpu_v4", "--chips", "4").stdout
+    assert "  kind: none " in out
+    assert "\n# draft: {kind: model, model: chinchilla-draft-4b}\n" in out
+    smallest = sps("init", "--model", "chinchilla-draft-4b", "--hardware", "tpu_v4", "--chips", "4").stdout
+    assert "\n# draft: {kind: model, model: my-draft.yaml}\n" in smallest
+
+
+def test_a_draft_with_too_few_heads_lies_on_some_of_the_chips_or_is_left_out() -> None:
+    some = sps("init", "--model", "quickstart-target-100m", "--hardware", "tpu_v4", "--chips", "12").stdout
+    assert "    tensor_parallel: 4 " in some
+    none = sps("init", "--model", "quickstart-target-100m", "--hardware", "cpu", "--chips", "16").stdout
+    assert "  kind: none " in none
+    assert "Not quickstart-draft-wide: this needs at most 8" in flat(none)
+
+
+def test_a_calibration_that_was_not_fitted_here_is_left_out_with_the_reason() -> None:
+    out = sps("init", *CASE, "--batch", "4").stdout
+    assert "  # calibration: null " in out
+    assert "Not chen-2023: outside what it was fitted on, rows 20 (fitted on 1 to 8)" in flat(out)
+
+
+def hardware(folder: Path, **chips_known: list[int] | None) -> str:
+    """A chip in a file; its calibrations know the numbers of chips that are given, or any."""
+    data: Any = json.loads(json.dumps(PROFILE))
+    (parameters,) = data["calibrations"].pop("made-up")["parameters"]
+    about = {"description": "invented", "source": "invented", "free_parameters": 0, "fitted_values": 0}
+    for name, known in chips_known.items():
+        sets = [parameters] if known is None else [{**parameters, "chips": chips} for chips in known]
+        data["calibrations"][name] = {**about, "parameters": sets}
+    file = folder / "chip.yaml"
+    file.write_text(json.dumps(data), encoding="utf-8")
+    return str(file)
+
+
+def test_a_calibration_that_does_not_know_so_many_chips_is_left_out(tmp_path: Path) -> None:
+    words = ("init", "--model", "chinchilla-7b", "--chips", "4", "--hardware")
+    none = sps(*words, hardware(tmp_path, small=[1, 2])).stdout
+    assert "  # calibration: null " in none
+    assert "Not small: this needs a calibration that knows 4 chips; 'small' knows 1, 2" in flat(none)
+    second = sps(*words, hardware(tmp_path, small=[1, 2], every=None)).stdout
+    assert "  calibration: every " in second
+    first = sps(*words, hardware(tmp_path, four=[4], every=None)).stdout
+    assert "  calibration: four " in first
