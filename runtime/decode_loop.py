@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from runtime.adaptive import draft_and_judge
-from runtime.decode_state import NOTHING_ELSE, Asked, DecodeState, Setting
+from runtime.decode_state import NOTHING_ELSE, DecodeState, Setting, Wanted
 from runtime.drafters import Drafter, ModelDrafter, NoDrafter
 from runtime.forcing import Forcing
 from runtime.pace import Pace
@@ -38,14 +38,14 @@ def start(
     draft: StepModel[Any] | None,
     prompts: Tokens,
     key: PRNGKey,
-    asked: Asked = NOTHING_ELSE,
+    wanted: Wanted = NOTHING_ELSE,
 ) -> DecodeState:
     """Prefill: both models read the prompts [B, P], and the target emits the first token."""
     batch = len(prompts)
     drafting = draft is not None and setting.lookahead
     draft_cache = draft.empty_cache(batch, setting.positions) if draft is not None and drafting else None
     caches = target.empty_cache(batch, setting.positions), draft_cache
-    return start_in(setting, (target, draft), caches, prompts, key, asked)
+    return start_in(setting, (target, draft), caches, prompts, key, wanted)
 
 
 def start_in(
@@ -54,16 +54,16 @@ def start_in(
     caches: tuple[Any, Any],
     prompts: Tokens,
     key: PRNGKey,
-    asked: Asked,
+    wanted: Wanted,
 ) -> DecodeState:
     """As :func:`start`, into caches of target and draft, whatever they hold; that of the draft may be None."""
     batch, length = prompts.shape
     first_key, key = jax.random.split(key)
     empty = jnp.zeros((batch,), jnp.int32)
-    prompt_tokens = empty + length if asked.prompt_tokens is None else jnp.asarray(asked.prompt_tokens)
+    prompt_tokens = empty + length if wanted.prompt_tokens is None else jnp.asarray(wanted.prompt_tokens)
     logits, target_cache = models[0](prompts, caches[0], empty, last_only=True, fresh=True)
     last = prompts[:, -1]
-    if asked.prompt_tokens is not None:
+    if wanted.prompt_tokens is not None:
         # Read the last token again, which changes nothing: logits behind all of P tokens would be large.
         last = jnp.take_along_axis(prompts, prompt_tokens[:, None] - 1, axis=1)[:, 0]
         logits, target_cache = models[0](last[:, None], target_cache, prompt_tokens - 1, last_only=True)
@@ -71,7 +71,7 @@ def start_in(
     if models[1] is not None and caches[1] is not None:
         _, draft_cache = models[1](prompts, caches[1], empty, last_only=True, fresh=True)
     first = setting.sampling.choose(first_key, setting.sampling.filter(logits[:, 0]))
-    limit = empty + setting.output_tokens if asked.output_tokens is None else jnp.asarray(asked.output_tokens)
+    limit = empty + setting.output_tokens if wanted.output_tokens is None else jnp.asarray(wanted.output_tokens)
     width = setting.output_tokens + setting.lookahead + 1
     return DecodeState(
         key=key,
@@ -85,7 +85,7 @@ def start_in(
         unforced_accepted=empty,
         target_cache=target_cache,
         draft_cache=draft_cache,
-        pace=None if asked.policy is None else Pace.start(asked.policy, prompt_tokens),
+        pace=None if wanted.policy is None else Pace.start(wanted.policy, prompt_tokens),
     )
 
 

@@ -35,7 +35,7 @@ class Setting:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Asked:
+class Wanted:
     """What else is asked of a batch: values that recompile nothing."""
 
     prompt_tokens: Count | HostCount | None = None
@@ -46,7 +46,7 @@ class Asked:
     """What decides how many tokens a round drafts; None where that is always K."""
 
 
-NOTHING_ELSE = Asked()
+NOTHING_ELSE = Wanted()
 """All of every prompt is read, N tokens are emitted, K drafted."""
 
 

@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Int32
 
 from runtime.decode_loop import run_to_end, start
-from runtime.decode_state import NOTHING_ELSE, Asked, DecodeState, Setting
+from runtime.decode_state import NOTHING_ELSE, DecodeState, Setting, Wanted
 from runtime.forcing import Forcing
 from runtime.kv_cache import room
 from runtime.mesh import on_chips
@@ -81,7 +81,7 @@ class Job:
     setting: Setting
     prompts: Tokens
     key: PRNGKey
-    asked: Asked
+    wanted: Wanted
     forcing: Forcing
 
 
@@ -101,7 +101,7 @@ def job_of(
     """
     batch, length = prompts.shape
     capacity = options.get("capacity") or int(np.max(output_tokens))
-    wanted = within("output tokens", output_tokens, capacity, batch)
+    outputs = within("output tokens", output_tokens, capacity, batch)
     lengths = options.get("prompt_tokens")
     lengths = None if lengths is None else within("lengths of prompts", lengths, length, batch)
     policy = options.get("policy")
@@ -112,7 +112,7 @@ def job_of(
     setting = Setting(capacity, lookahead, positions, sampling, stop_tokens)
     models = pair if lookahead else pair.without_draft()
     forcing = Forcing.of(options.get("forced"), lookahead, batch, capacity, key)
-    return Job(models, setting, prompts, key, Asked(lengths, wanted, policy), forcing)
+    return Job(models, setting, prompts, key, Wanted(lengths, outputs, policy), forcing)
 
 
 def generate(
@@ -192,7 +192,7 @@ def within(what: str, counts: int | Counts, most: int, batch: int) -> npt.NDArra
 
 
 def _generation(job: Job) -> Generation:
-    state = prefill(job.setting, job.pair, job.prompts, job.key, job.asked)
+    state = prefill(job.setting, job.pair, job.prompts, job.key, job.wanted)
     if job.setting.output_tokens > 1:
         state = finish(job.setting, job.pair, state, job.forcing)
     told = _told(job.setting.output_tokens, state.tokens, state.emitted)
@@ -207,15 +207,15 @@ def _told(output_tokens: int, tokens: Tokens, emitted: Count) -> Tokens:
 
 
 @functools.partial(jax.jit, static_argnames="setting")
-def prefill(setting: Setting, pair: Pair, prompts: Tokens, key: PRNGKey, asked: Asked = NOTHING_ELSE) -> DecodeState:
+def prefill(setting: Setting, pair: Pair, prompts: Tokens, key: PRNGKey, wanted: Wanted = NOTHING_ELSE) -> DecodeState:
     """The state after both models have read the prompts and the target has emitted its first token."""
 
-    def body(models: Models, prompts: Tokens, key: PRNGKey, asked: Asked) -> DecodeState:
-        return start(setting, *models, prompts, key, asked)
+    def body(models: Models, prompts: Tokens, key: PRNGKey, wanted: Wanted) -> DecodeState:
+        return start(setting, *models, prompts, key, wanted)
 
     same = PartitionSpec()
     in_specs, out_specs = (pair.specs, same, same, same), pair.state_specs(setting)
-    return on_chips(body, pair.mesh, in_specs, out_specs)(pair.models, prompts, key, asked)
+    return on_chips(body, pair.mesh, in_specs, out_specs)(pair.models, prompts, key, wanted)
 
 
 @functools.partial(jax.jit, static_argnames="setting", donate_argnames="state")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runtime.decode_state import Asked, DecodeState, Setting
+from runtime.decode_state import DecodeState, Setting, Wanted
 from runtime.forcing import Forcing
 from runtime.generate import refuse_undrafted, refuse_unfit, refuse_unknown, within
 from runtime.kv_cache import room
@@ -122,11 +122,11 @@ class _Server:
         """Give a slot to a request, without waiting for its first token."""
         desk, length = self.desk, len(request.prompt)
         lengths = within(f"prompt tokens of {request.name}", length, desk.prompt_tokens, 1)
-        wanted = within(f"output tokens of {request.name}", request.output_tokens, desk.output_tokens, 1)
+        outputs = within(f"output tokens of {request.name}", request.output_tokens, desk.output_tokens, 1)
         prompt = np.zeros((1, bucket(length)), np.int32)
         prompt[0, :length] = request.prompt
         first: Report
-        self.state, first = admit(self.setting, self.pair, self.state, np.int32(slot), prompt, Asked(lengths, wanted))
+        self.state, first = admit(self.setting, self.pair, self.state, np.int32(slot), prompt, Wanted(lengths, outputs))
         self.names[slot] = request.name
         return first
 

@@ -12,7 +12,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 
 from runtime.decode_loop import start_in
-from runtime.decode_state import Asked, DecodeState, Setting
+from runtime.decode_state import DecodeState, Setting, Wanted
 from runtime.generate import Models
 from runtime.mesh import on_chips
 from runtime.pace import Pace, Policy
@@ -64,7 +64,7 @@ def empty_slots(setting: Setting, pair: Pair, slots: int, key: PRNGKey, policy: 
 
 @functools.partial(jax.jit, static_argnames="setting", donate_argnames="state")
 def admit(
-    setting: Setting, pair: Pair, state: DecodeState, slot: jax.Array, prompt: Tokens, asked: Asked
+    setting: Setting, pair: Pair, state: DecodeState, slot: jax.Array, prompt: Tokens, wanted: Wanted
 ) -> tuple[DecodeState, Report]:
     """Both models read a ``prompt`` [1, P] into one slot: the state with that sequence in it, and its first token.
 
@@ -72,13 +72,13 @@ def admit(
     """
 
     def body(
-        models: Models, state: DecodeState, slot: jax.Array, prompt: Tokens, asked: Asked
+        models: Models, state: DecodeState, slot: jax.Array, prompt: Tokens, wanted: Wanted
     ) -> tuple[DecodeState, Report]:
         first_key, key = jax.random.split(state.key)
         caches = (state.target_cache, state.draft_cache)
         axes = [batch_axes(model, setting.positions) for model in models]
         own_caches = tuple(take_row(cache, along, slot) for cache, along in zip(caches, axes, strict=True))
-        own = start_in(setting, models, own_caches, prompt, first_key, asked)
+        own = start_in(setting, models, own_caches, prompt, first_key, wanted)
         small = {name: getattr(state, name).at[slot].set(getattr(own, name)[0]) for name in BY_SEQUENCE}
         state = replace(
             state,
@@ -92,7 +92,7 @@ def admit(
 
     specs = pair.state_specs(setting)
     run = on_chips(body, pair.mesh, (pair.specs, specs, SAME, SAME, SAME), (specs, SAME))
-    admitted: tuple[DecodeState, Report] = run(pair.models, state, slot, prompt, asked)
+    admitted: tuple[DecodeState, Report] = run(pair.models, state, slot, prompt, wanted)
     return admitted
 
 

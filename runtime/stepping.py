@@ -56,7 +56,7 @@ class Stream:
     def __init__(self, job: Job) -> None:
         """Start both models on the prompts, without waiting for them."""
         self.job = job
-        self.state: DecodeState = prefill(job.setting, job.pair, job.prompts, job.key, job.asked)
+        self.state: DecodeState = prefill(job.setting, job.pair, job.prompts, job.key, job.wanted)
         self._report: Report = first_report(self.state.tokens, self.state.emitted, self.state.limit)
 
     def __iter__(self) -> Iterator[Emission]:

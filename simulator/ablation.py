@@ -102,7 +102,9 @@ def _alone(scenario: Scenario, model: ModelSpec, chips: int, layers: int, prompt
     plain = {"draft": {"kind": "none"}, "decoding": scenario.decoding.model_dump(exclude_defaults=True)}
     plain["decoding"]["lookahead"] = 0
     data = scenario.model_dump(exclude_defaults=True) | plain
-    data["target"] = model.model_copy(update={"layers": layers}).model_dump(exclude_defaults=True)
+    # A name of its own: what has one name is built once.
+    other = {"name": f"{model.name[:60]}-{layers}-layers", "layers": layers}
+    data["target"] = model.model_copy(update=other).model_dump(exclude_defaults=True)
     data["deployment"] = deployment.model_dump(exclude_defaults=True)
     data["workload"] = scenario.workload.model_dump(exclude_defaults=True) | {"prompt_tokens": prompt}
     data["published"] = ()

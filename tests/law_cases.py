@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from runtime.decode_loop import run_to_end, start
-from runtime.decode_state import Asked, Setting
+from runtime.decode_state import Setting, Wanted
 from runtime.forcing import Forcing
 from runtime.pace import Policy
 from runtime.sampling import Sampling
@@ -66,7 +66,7 @@ def sampled(case: Case, samples: int, seed: int = 0) -> tuple[Ints, Ints]:
     prompts = jnp.asarray(case.prompts, jnp.int32)
     positions = prompts.shape[1] + case.length + case.lookahead + case.spare
     setting = Setting(case.length, case.lookahead, positions, case.sampling)
-    asked = Asked(policy=Policy.by_cost(case.round_cost, prior=0.5)) if case.round_cost else Asked()
+    asked = Wanted(policy=Policy.by_cost(case.round_cost, prior=0.5)) if case.round_cost else Wanted()
 
     def batch(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         state = run_to_end(setting, TARGET, DRAFT, start(setting, TARGET, DRAFT, prompts, key, asked), Forcing())

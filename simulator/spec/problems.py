@@ -143,14 +143,17 @@ class _Mistake:
 
 
 def _mistake(item: dict[str, Any], document: Document, model: type[BaseModel], more_keys: tuple[str, ...]) -> _Mistake:
-    kind, context, path = item["type"], item.get("ctx", {}), _path_in_file(item["loc"], model)
+    kind, context = item["type"], item.get("ctx", {})
+    # The validator marks a mistake in a key itself; a file may have a key of that very name, which is then unknown.
+    of_key = item["loc"][-1:] == ("[key]",) and kind not in ("extra_forbidden", "invalid_key")
+    path = _path_in_file(item["loc"][:-1] if of_key else item["loc"], model)
     data = document.data
     nodes, parents = walk((Node(model),), path, data), walk((Node(model),), path[:-1], data)
     if kind == "union_tag_invalid":
         kind, path = "tag", (*path, "kind")
     elif kind == "union_tag_not_found" and isinstance(_value(document, path), dict):
         kind, path = "missing", (*path, "kind")
-    elif item["loc"][-1:] == ("[key]",):
+    elif of_key:
         kind = "key"
     elif kind in ("extra_forbidden", "invalid_key"):
         kind = "unknown"
@@ -165,8 +168,6 @@ def _path_in_file(loc: tuple[int | str, ...], model: type[BaseModel]) -> PathKey
     path: PathKey = ()
     nodes: tuple[Node, ...] = (Node(model),)
     for part in loc:
-        if part == "[key]":
-            break
         if any(len(node.members) > 1 for node in nodes):
             members = tuple(member for node in nodes for member in node.members)
             nodes = tuple(member for member in members if member.kind == part) or members

@@ -22,7 +22,7 @@ def ablation(found: Sequence[Parts]) -> Table:
     columns = (
         Column("model", numeric=False),
         Column("X"),
-        *(Column(name, group=unit if name == "step" else "") for name in ("step", "fixed", "layers", "kv")),
+        *(Column(name, group=unit) for name in ("step", "fixed", "layers", "kv")),
         Column("beyond one device"),
     )
     lines = [
@@ -47,9 +47,8 @@ def in_place(records: Sequence[RunRecord]) -> list[str]:
         Column("X"),
         Column("K"),
         Column("round ms"),
-        *(Column(part.replace("_", " "), group="in its place, ms" if i == 0 else "") for i, part in enumerate(_PARTS)),
-        Column("in place", group="sum over the round"),
-        Column("isolated"),
+        *(Column(name, group="in its place, ms") for name in ("1st draft", "draft", "verify", "sampling")),
+        *(Column(name, group="sum over the round") for name in ("in place", "isolated")),
     )
     return ["", Table("", columns, tuple(rows)).text()]
 

@@ -33,19 +33,17 @@ def alone() -> list[np.ndarray]:
     return [np.asarray(one.tokens[0]) for one in made]
 
 
-def together(chips: int = 1, sampling: Sampling = GREEDY, asked: jax.Array = ASKED, **options: Any) -> Generation:
+def together(asked: jax.Array = ASKED, **options: Any) -> Generation:
     """All of them in one batch."""
-    pair = Pair.of(TARGET, DRAFT, chips)
-    return generate(pair, asked, OUTPUTS, LOOKAHEAD, sampling, KEY, prompt_tokens=LENGTHS, **options)
+    pair = Pair.of(TARGET, DRAFT)
+    return generate(pair, asked, OUTPUTS, LOOKAHEAD, GREEDY, KEY, prompt_tokens=LENGTHS, **options)
 
 
 @pytest.mark.parametrize(
-    ("chips", "options"),
-    [(1, {}), (2, {}), (1, {"policy": Policy.by_cost([1.0, 1.2, 1.4, 1.6])})],
-    ids=["one chip", "two chips", "adaptive"],
+    "options", [{}, {"policy": Policy.by_cost([1.0, 1.2, 1.4, 1.6])}], ids=["fixed lookahead", "adaptive"]
 )
-def test_each_says_what_it_says_alone(chips: int, options: dict[str, Any], alone: list[np.ndarray]) -> None:
-    made = together(chips, **options)
+def test_each_says_what_it_says_alone(options: dict[str, Any], alone: list[np.ndarray]) -> None:
+    made = together(**options)
     npt.assert_array_equal(made.emitted, OUTPUTS)
     for tokens, wanted, output in zip(np.asarray(made.tokens), alone, OUTPUTS, strict=True):
         npt.assert_array_equal(tokens[:output], wanted[:output])
@@ -60,7 +58,7 @@ def test_plain_decoding_too(alone: list[np.ndarray]) -> None:
 
 def test_padding_is_not_read() -> None:
     padded = jnp.arange(max(LENGTHS)) >= jnp.asarray(LENGTHS)[:, None]
-    one, other = (together(sampling=Sampling(), asked=jnp.where(padded, fill, ASKED)) for fill in (0, 63))
+    one, other = (together(jnp.where(padded, fill, ASKED)) for fill in (0, 63))
     npt.assert_array_equal(one.tokens, other.tokens)
     npt.assert_array_equal(one.accepted, other.accepted)
 

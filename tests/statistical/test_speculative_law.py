@@ -49,7 +49,7 @@ def test_a_million_sequences_follow_the_law(name: str, record_property: Callable
 
 def test_a_lookahead_chosen_round_by_round_changes_no_law(record_property: Callable[[str, object], None]) -> None:
     # Sequences of a batch share the choice, which depends on what all of them accepted before: they stay independent.
-    found = fits(Case(Sampling(), 8, lookahead=2, round_cost=(1.0, 1.3, 1.7)), SAMPLES // 4)
+    found = fits(Case(Sampling(), 8, lookahead=2, round_cost=(1.0, 1.3, 1.7)), SAMPLES // 8)
     for law, one in found.items():
         record_property(law, str(one))
     assert max(excesses(found).values()) < 1

@@ -156,7 +156,7 @@ def greedy(target: Decoder, draft: Decoder) -> tuple[bool, float]:
     return bool((told == wanted).all()), float(full.mean())
 
 
-@pytest.mark.parametrize("name", ["", *[name for name in BUGS if "cache" in name or "cursor" in name]])
+@pytest.mark.parametrize("name", ["", "rejected entries stay in the cache", "cursor one too high"])
 def test_a_transformers_greedy_output_shows_where_its_cache_is_wrong(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from runtime.generate import generate
 from runtime.pair import Pair
@@ -36,6 +37,7 @@ def joint_laws(model: Decoder) -> Floats:
     return np.asarray(np.take_along_axis(probs, outcomes[None, :, :, None], axis=3)[..., 0].prod(axis=2))
 
 
+@pytest.mark.slow
 def test_a_million_sequences_of_four_chips_follow_the_law_of_one(
     record_property: Callable[[str, object], None],
 ) -> None:
