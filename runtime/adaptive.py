@@ -66,8 +66,9 @@ def draft_and_judge(
         tokens = jnp.concatenate([state.last_two[:, 1:], jnp.maximum(part.tokens, 0)], axis=1)
 
         def verify(_: Any, found: tuple[Verdict, Any], part: Proposal = part, tokens: jax.Array = tokens) -> Any:
-            logits, cache = target(tokens, found[1], state.cursor)
-            return judge(sampling, keys[1], part, logits, AtMost(own=forcing, most=drafted), state.rounds), cache
+            step = target.likeliest if sampling.greedy else target
+            outcome, cache = step(tokens, found[1], state.cursor)
+            return judge(sampling, keys[1], part, outcome, AtMost(own=forcing, most=drafted), state.rounds), cache
 
         # A loop of one round or none, of which one runs: unlike a switch, it copies no cache.
         found = lax.fori_loop(0, (chosen == number).astype(jnp.int32), verify, found)

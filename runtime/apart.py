@@ -150,8 +150,8 @@ def _settle(
 
     def body(target: Any, state: DecodeState, proposal: Proposal, forcing: Forcing) -> tuple[DecodeState, jax.Array]:
         key, _, judge_key = round_keys(state.key)
-        logits, cache = verify(target, proposal, state)
-        verdict = judge(setting.sampling, judge_key, proposal, logits, forcing, state.rounds)
+        outcome, cache = verify(target, proposal, state, greedy=setting.sampling.greedy)
+        verdict = judge(setting.sampling, judge_key, proposal, outcome, forcing, state.rounds)
         state = replace(commit(state, proposal, verdict, setting.stop_tokens), key=key, target_cache=cache)
         return state, jnp.all(state.finished)
 

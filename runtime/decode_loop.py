@@ -102,8 +102,8 @@ def decode_round(
         return paced_round(sampling, target, drafter, state, forcing, stop_tokens)
     key, draft_key, judge_key = round_keys(state.key)
     proposal, draft_cache = drafter.propose(state.draft_cache, state.last_two, state.cursor, draft_key)
-    logits, target_cache = verify(target, proposal, state)
-    verdict = judge(sampling, judge_key, proposal, logits, forcing, state.rounds)
+    outcome, target_cache = verify(target, proposal, state, greedy=sampling.greedy)
+    verdict = judge(sampling, judge_key, proposal, outcome, forcing, state.rounds)
     state = commit(state, proposal, verdict, stop_tokens)
     return replace(state, key=key, target_cache=target_cache, draft_cache=draft_cache)
 
@@ -142,10 +142,15 @@ def round_keys(key: PRNGKey) -> tuple[PRNGKey, PRNGKey, PRNGKey]:
     return following, draft, verdict
 
 
-def verify(target: StepModel[Any], proposal: Proposal, state: DecodeState) -> tuple[jax.Array, Any]:
-    """The target's logits before each drafted token and after the last, [B, K+1, V], in one step."""
+def verify(
+    target: StepModel[Any], proposal: Proposal, state: DecodeState, *, greedy: bool = False
+) -> tuple[jax.Array, Any]:
+    """The target's logits before each drafted token and after the last, [B, K+1, V], in one step.
+
+    In greedy decoding its likeliest tokens there, [B, K+1].
+    """
     tokens = jnp.concatenate([state.last_two[:, 1:], proposal.tokens], axis=1)
-    return target(tokens, state.target_cache, state.cursor)
+    return (target.likeliest if greedy else target)(tokens, state.target_cache, state.cursor)
 
 
 def commit(state: DecodeState, proposal: Proposal, verdict: Verdict, stop_tokens: tuple[int, ...] = ()) -> DecodeState:

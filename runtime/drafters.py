@@ -98,7 +98,9 @@ class ModelDrafter(Generic[Cache]):
 
     def step(self, cache: Cache, tokens: Tokens, cursor: Cursor, key: PRNGKey) -> tuple[Tokens, Weights | None, Cache]:
         """Read 1 or 2 tokens: the next one [B, 1], the distribution that it was drawn from, the cache."""
+        if self.sampling.greedy:
+            token, cache = self.model.likeliest(tokens, cache, cursor, last_only=True)
+            return token, None, cache
         logits, cache = self.model(tokens, cache, cursor, last_only=True)
         filtered = self.sampling.filter(logits[:, 0])
-        probs = None if self.sampling.greedy else jax.nn.softmax(filtered, axis=-1)
-        return self.sampling.choose(key, filtered)[:, None], probs, cache
+        return self.sampling.choose(key, filtered)[:, None], jax.nn.softmax(filtered, axis=-1), cache

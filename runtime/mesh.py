@@ -59,7 +59,7 @@ def weight_specs(model: Decoder) -> Any:
     """The PartitionSpec of every weight, as a tree like ``model``."""
 
     def of(weight: nnx.Param[jax.Array]) -> PartitionSpec:
-        split = [model.share.axes if SPLIT.issuperset(axis.partition('/')[0]) else None for axis in weight.axes]
+        split = [model.share.axes if SPLIT.issuperset(axis.partition("/")[0]) else None for axis in weight.axes]
         return PartitionSpec(*(axes or None for axes in split))
 
     return jax.tree.map(of, model, is_leaf=lambda node: isinstance(node, nnx.Param))
@@ -80,9 +80,7 @@ def place(model: Decoder, mesh: Mesh, degree: int) -> Decoder:
     return placed
 
 
-def place_random(
-    spec: ModelSpec, key: PRNGKey, mesh: Mesh, degree: int, lowering: Lowering | None = None
-) -> Decoder:
+def place_random(spec: ModelSpec, key: PRNGKey, mesh: Mesh, degree: int, lowering: Lowering | None = None) -> Decoder:
     """A model with random weights, made on the mesh: no device ever holds more than its part of the result.
 
     The same key gives the same model on any number of chips.

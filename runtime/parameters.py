@@ -27,9 +27,7 @@ def normal(
     return nnx.Param(drawn.astype(spec.compute_dtype), axes=axes)
 
 
-def matrix(
-    spec: ModelSpec, rngs: nnx.Rngs, axes: tuple[str, str], shape: tuple[int, int]
-) -> Matrix:
+def matrix(spec: ModelSpec, rngs: nnx.Rngs, axes: tuple[str, str], shape: tuple[int, int]) -> Matrix:
     """Random weights of a layer as they are stored, and the scales of their groups where they are quantised."""
     if spec.weight_dtype not in LARGEST:
         return normal(spec, rngs, axes, shape), None

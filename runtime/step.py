@@ -33,6 +33,12 @@ class StepModel(Protocol[Cache]):
         """
         ...
 
+    def likeliest(
+        self, tokens: Tokens, cache: Cache, cursor: Cursor, *, last_only: bool = False
+    ) -> tuple[Tokens, Cache]:
+        """As a call, but only the likeliest token after each of T tokens, [B, T]: greedy decoding needs no more."""
+        ...
+
     def empty_cache(self, batch: int, positions: int) -> Cache:
         """A cache for ``batch`` sequences of at most ``positions``."""
         ...

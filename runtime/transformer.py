@@ -33,6 +33,7 @@ from runtime.kv_cache import KVCache, append, empty_cache
 from runtime.parameters import Matrix, Parameter, matrix, normal, ones
 from runtime.quantised import project_quantised
 from runtime.shapes import Cursor, Distances, LayerCache, Logits, NewKeys, Queries, Rows, Tokens
+from runtime.sharded_choice import likeliest_of_shards
 from runtime.share import Share, lay_out
 from runtime.step import Step
 from simulator.errors import RefusedError
@@ -156,6 +157,23 @@ class Decoder(nnx.Module):
         self, tokens: Tokens, cache: KVCache, cursor: Cursor, *, last_only: bool = False, fresh: bool = False
     ) -> tuple[Logits, KVCache]:
         """One forward pass; see :meth:`StepModel.__call__`. Costs 2 L + 1 all-reduces and one all-gather."""
+        x, cache = self._hidden(tokens, cache, cursor, last_only=last_only, fresh=fresh)
+        # The padding of the vocabulary lies at the end, in the last chips' parts.
+        logits = self.share.gather_last(self._part_of_logits(x))[:, : self.spec.vocabulary]
+        return logits.reshape(len(tokens), -1, self.spec.vocabulary), cache
+
+    def likeliest(
+        self, tokens: Tokens, cache: KVCache, cursor: Cursor, *, last_only: bool = False
+    ) -> tuple[Tokens, KVCache]:
+        """As a call, but only the likeliest token after each: the all-gather carries two numbers a row and chip."""
+        x, cache = self._hidden(tokens, cache, cursor, last_only=last_only, fresh=False)
+        chosen = likeliest_of_shards(self._part_of_logits(x), self.share, self.spec.vocabulary)
+        return chosen.reshape(len(tokens), -1), cache
+
+    def _hidden(
+        self, tokens: Tokens, cache: KVCache, cursor: Cursor, *, last_only: bool, fresh: bool
+    ) -> tuple[Rows, KVCache]:
+        """The residual stream behind the last layer, of the last token only or of all."""
         batch, length = tokens.shape
         positions = 0 if fresh else cache.keys[0].shape[-2]
         step = Step.of(self.spec, (batch, length), cursor, positions, self.lowering)
@@ -164,7 +182,7 @@ class Decoder(nnx.Module):
         x, cache = run(x, step, cache)
         if last_only:
             x = x.reshape(batch, length, -1)[:, -1]
-        return self._logits(x).reshape(batch, -1, self.spec.vocabulary), cache
+        return x, cache
 
     def empty_cache(self, batch: int, positions: int) -> KVCache:
         """This chip's cache for ``batch`` sequences of at most ``positions``."""
@@ -212,11 +230,10 @@ class Decoder(nnx.Module):
             found = self.share.all_reduce(jnp.where(mine[:, None], found, 0))
         return found if self.positions is None else found + self.positions[...][step.at.reshape(-1)]
 
-    def _logits(self, x: Rows) -> jax.Array:
+    def _part_of_logits(self, x: Rows) -> jax.Array:
+        """Logits of this chip's part of the vocabulary, padding included."""
         normed = rms_norm(x, self.final_norm[...], self.spec.norm_epsilon)
-        part = project(normed, self.head[...], self.lowering.min_rows)
-        # The padding of the vocabulary lies at the end, in the last chips' parts.
-        return self.share.gather_last(part)[:, : self.spec.vocabulary]
+        return project(normed, self.head[...], self.lowering.min_rows)
 
 
 def multiply(x: Rows, weight: Parameter | None, scale: Parameter | None, min_rows: int) -> jax.Array:

@@ -46,7 +46,12 @@ class Verdict:
 
 
 def judge(
-    sampling: Sampling, key: PRNGKey, proposal: Proposal, target_logits: Logits, forcing: Forcing, rounds: Count
+    sampling: Sampling,
+    key: PRNGKey,
+    proposal: Proposal,
+    target_logits: Logits | Tokens,
+    forcing: Forcing,
+    rounds: Count,
 ) -> Verdict:
     """Accept or reject a proposal.
 
@@ -54,12 +59,14 @@ def judge(
         sampling: the rule under which ``proposal`` was drafted.
         key: of this round alone, independent of the draft's.
         proposal: K tokens a sequence; K may be 0.
-        target_logits: [B, K+1, V], the target's logits before each drafted token and after the last.
+        target_logits: [B, K+1, V], the target's logits before each drafted token and after the last; in greedy decoding
+            its likeliest tokens there, [B, K+1], will do.
         forcing: what overrides the accepted count. All the work is done either way.
         rounds: number of this round of each sequence, from 0.
     """
     if sampling.greedy:
-        return judge_choices(key, proposal, likeliest(target_logits), forcing, rounds)
+        choices = target_logits if target_logits.ndim == 2 else likeliest(target_logits)
+        return judge_choices(key, proposal, choices, forcing, rounds)
     accept_key, next_key, force_key = jax.random.split(key, 3)
     if proposal.probs is None:  # nothing was drafted: plain decoding needs no distribution, only a draw from it
         none = jnp.zeros_like(rounds)

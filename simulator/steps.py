@@ -137,6 +137,10 @@ class Steps:
             floors["nominal_floor_s"] = target.published_parameters * target.weight_bytes / chips / peak
         return floors
 
+    @property
+    def _greedy(self) -> bool:
+        return self.scenario.decoding.temperature == 0
+
     def _target(self, tokens: int, sampled: int, footprint_bytes: float | None = None, prefill: bool = False) -> Step:
         deployment, model = self.scenario.deployment, self.scenario.target
         degree = deployment.target_degree
@@ -150,6 +154,7 @@ class Steps:
             deployment.expert_parallel,
             deployment.expert_dispatch == "all_to_all",
             deployment.pipeline_parallel,
+            self._greedy and not prefill,
         )
         links = links_of(deployment.hardware, deployment.slice, degree)
         return Step(model, forward, self._machine(model, degree, links), footprint_bytes, sampled)
@@ -159,7 +164,8 @@ class Steps:
         degree = deployment.draft_degree
         same = deployment.draft.placement == "same_chips"
         links = links_of(deployment.hardware, deployment.slice if same else deployment.draft.slice, degree)
-        forward = Pass(batch, tokens, 0 if prefill else self.positions, degree, 1)
+        greedy = self._greedy and not prefill
+        forward = Pass(batch, tokens, 0 if prefill else self.positions, degree, 1, greedy=greedy)
         return Step(model, forward, self._machine(model, degree, links), footprint_bytes, 0 if prefill else 1)
 
     def _machine(self, model: ModelSpec, degree: int, links: Links) -> Machine:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from runtime.sampling import likeliest
 from runtime.shapes import Cursor, Logits, Tokens
 
 REACH = 3
@@ -43,6 +44,13 @@ class TableModel:
         for back in reversed(range(REACH)):
             rows = rows * self.vocabulary + jnp.take_along_axis(cache, at - back, axis=1)
         return self.logits.reshape(-1, self.vocabulary)[rows], cache
+
+    def likeliest(
+        self, tokens: Tokens, cache: Tokens, cursor: Cursor, *, last_only: bool = False
+    ) -> tuple[Tokens, Tokens]:
+        """The likeliest token after each; see :meth:`runtime.step.StepModel.likeliest`."""
+        logits, cache = self(tokens, cache, cursor, last_only=last_only)
+        return likeliest(logits), cache
 
     def empty_cache(self, batch: int, positions: int) -> Tokens:
         """A cache for ``batch`` sequences of at most ``positions``."""

@@ -21,6 +21,7 @@ Array = npt.NDArray[np.float64]
 Number = Any  # a float, an int or an array of them: everything here broadcasts
 
 LOGIT_BYTES = 4.0  # logits are float32 whatever the weights are
+PICK_BYTES = 8.0  # a logit and a token
 CACHED = ("attention", "distances")
 """Operations that read what grows with the positions, not weights."""
 
@@ -136,6 +137,8 @@ class Pass:
     """Whether tokens are sent to their experts, instead of every chip having all of them."""
     stages: Number = 1
     """Pipeline stages, each on X chips of its own."""
+    greedy: bool = False
+    """Whether only each chip's likeliest token and its logit are gathered, not the logits."""
 
     @property
     def rows(self) -> Array:
@@ -408,6 +411,8 @@ def head(shape: Shape, step: Pass, tile: Number = 1) -> Operation:
 def collectives(shape: Shape, step: Pass) -> list[Collective]:
     """The collectives of one forward pass on X > 1 chips: those of the layers, one for the embedding, one for logits.
 
+    In greedy decoding the last gathers the likeliest token of each chip's part instead of the logits.
+
     The embedding is split over the vocabulary, so each chip looks up its own rows and the sum is the embedding. A layer
     has two all-reduces, or one where attention and feed-forward are added at once. Where tokens are sent to their
     experts, the all-reduce after attention is a reduce-scatter, two all-to-alls carry k copies of each token there and
@@ -425,7 +430,8 @@ def collectives(shape: Shape, step: Pass) -> list[Collective]:
             Collective("dispatch", "all_to_all", np.where(many, 2 * sent, 0.0), each),
             Collective("gather", "all_gather", np.where(many, sent, 0.0), activations),
         ]
-    logits = step.head_rows * split(shape.vocabulary, step.chips) * step.chips * LOGIT_BYTES
+    part = PICK_BYTES if step.greedy else split(shape.vocabulary, step.chips) * LOGIT_BYTES
+    logits = step.head_rows * part * step.chips
     handed = np.asarray(step.stages, dtype=np.float64) - 1
     return [
         *found,
