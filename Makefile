@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 
 # Extra words for pytest, for example: make test PYTEST_ARGS="-n 2 tests/unit"
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2 --dist worksteal
 SCENARIO ?= scenarios/quickstart_cpu.yaml
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -248,6 +248,6 @@ def test_bytes_of_whole_rounds() -> None:
     bench = programs.Bench(pair, batch, case.cached, output, lookahead, Sampling(), positions=positions)
     compiled = programs.rounds(bench, None).compiled
     models = sum(counted[f"{model} {kind}"] for model in ("target", "draft") for kind in ("weights", "KV cache"))
-    # Emitted tokens with scratch, last two, accepted counts, four counters a sequence; repetitions; a key of 8 bytes.
-    rest = 4 * (batch * ((output + lookahead + 1) + 2 + (output - 1) + 4) + 1) + 8
+    # Emitted tokens with scratch, last two, accepted counts, five counters a sequence; repetitions; a key of 8 bytes.
+    rest = 4 * (batch * ((output + lookahead + 1) + 2 + (output - 1) + 5) + 1) + 8
     assert argument_bytes(compiled) == models + rest
