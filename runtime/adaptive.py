@@ -59,26 +59,29 @@ def draft_and_judge(
 
     compiled = widths(drafter.lookahead)
     chosen = jnp.sum(jnp.asarray(compiled) < drafted + 1)
-    verdict = Verdict(*[jnp.zeros_like(state.emitted)] * 3)
-    found = verdict, state.target_cache
+    found = Verdict(*[jnp.zeros_like(state.emitted)] * 3), state.target_cache
     for number, width in enumerate(compiled):
-        part = first_of(proposal, width - 1)
-        tokens = jnp.concatenate([state.last_two[:, 1:], jnp.maximum(part.tokens, 0)], axis=1)
 
-        def verify(_: Any, found: tuple[Verdict, Any], part: Proposal = part, tokens: jax.Array = tokens) -> Any:
+        def verify(zero: jax.Array, found: tuple[Verdict, Any], width: int = width) -> tuple[Verdict, Any]:
+            part = first_of(proposal, width - 1, zero)
+            tokens = jnp.concatenate([state.last_two[:, 1:] + zero, jnp.maximum(part.tokens, 0)], axis=1)
             step = target.likeliest if sampling.greedy else target
-            outcome, cache = step(tokens, found[1], state.cursor)
+            outcome, cache = step(tokens, found[1], state.cursor + zero)
             return judge(sampling, keys[1], part, outcome, AtMost(own=forcing, most=drafted), state.rounds), cache
 
-        # A loop of one round or none, of which one runs: unlike a switch, it copies no cache.
+        # Loops of one round or none, of which one has its round: unlike branches of a switch, they copy no cache. What
+        # does not need the loop's counter, which is 0, would be computed before the loop, and so for every width.
         found = lax.fori_loop(0, (chosen == number).astype(jnp.int32), verify, found)
     return proposal, *found, draft_cache
 
 
-def first_of(proposal: Proposal, count: int) -> Proposal:
-    """The first ``count`` tokens of a proposal."""
-    probs = proposal.probs[:, :count] if proposal.probs is not None and count else None
-    return Proposal(proposal.tokens[:, :count], probs)
+def first_of(proposal: Proposal, count: int, zero: jax.Array) -> Proposal:
+    """The first ``count`` tokens of a proposal, from number ``zero`` on."""
+    probs = proposal.probs
+    return Proposal(
+        lax.dynamic_slice_in_dim(proposal.tokens, zero, count, axis=1),
+        lax.dynamic_slice_in_dim(probs, zero, count, axis=1) if probs is not None and count else None,
+    )
 
 
 def catch_up(drafter: ModelDrafter[Any], state: DecodeState, drafted: jax.Array) -> Any:

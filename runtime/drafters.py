@@ -83,12 +83,14 @@ class ModelDrafter(Generic[Cache]):
             tokens = tokens.at[number].set(token[:, 0])
             return tokens, None if chosen_from is None else probs.at[number].set(chosen_from), cache
 
+        def first_step(zero: jax.Array, carry: Any) -> Any:
+            return step(zero, last_two + zero, cursor - 1 + zero, carry)
+
         def later_step(number: jax.Array, carry: Any) -> Any:
             return step(number, carry[0][number - 1][:, None], cursor + number, carry)
 
-        carry = (tokens, probs, cache)
-        # A loop of one round or none: unlike a condition, it never copies what it carries.
-        carry = lax.fori_loop(0, jnp.minimum(drafted, 1), lambda _, carry: step(_, last_two, cursor - 1, carry), carry)
+        # A loop of one round or none: unlike a condition, it copies no cache. Nothing in it may be computed before it.
+        carry = lax.fori_loop(0, jnp.minimum(drafted, 1), first_step, (tokens, probs, cache))
         tokens, probs, cache = lax.fori_loop(1, drafted, later_step, carry)
         return Proposal(tokens.T, None if probs is None else probs.swapaxes(0, 1)), cache
 

@@ -23,13 +23,14 @@ def closed_form_metrics(scenario: Scenario, components: Mapping[str, float]) -> 
         }
         return metrics | found | _end_to_end(scenario, metrics | found, None)
     tokens, round_s = tokens_of_a_round(scenario), mean_round(scenario, components)
+    together = lockstep_tokens(scenario)
     cost = components["round"] / plain
     metrics |= {
         "round_cost": cost,
         "acceptance_length": tokens,
-        "tpot_s": round_s / tokens,
-        "speedup": tokens * plain / round_s,
-        "tokens_per_s": scenario.workload.batch * tokens / round_s,
+        "tpot_s": round_s / together,
+        "speedup": together * plain / round_s,
+        "tokens_per_s": scenario.workload.batch * together / round_s,
         "draft_acceptance_ratio": (scenario.acceptance.mean_tokens(scenario.lookahead) - 1) / scenario.lookahead,
         "wasted_draft_s": wasted_draft(scenario, components),
     }
@@ -53,6 +54,13 @@ def tokens_of_a_round(scenario: Scenario) -> float:
     """Mean tokens of a round; working ahead leaves no use for the target's own token after a full acceptance."""
     tokens = scenario.acceptance.mean_tokens(scenario.lookahead)
     return tokens - full_acceptance(scenario) if scenario.deployment.draft.ahead else tokens
+
+
+def lockstep_tokens(scenario: Scenario) -> float:
+    """Tokens of a round by which the output of a whole batch grows: of a static one, those of its slowest sequence."""
+    if scenario.workload.batching == "continuous" or scenario.workload.batch == 1:
+        return tokens_of_a_round(scenario)
+    return scenario.acceptance.lockstep_tokens(scenario.lookahead, scenario.workload.batch)
 
 
 def mean_round(scenario: Scenario, components: Mapping[str, float]) -> float:
@@ -87,7 +95,8 @@ def _end_to_end(scenario: Scenario, metrics: Mapping[str, float], round_s: float
     decoded = workload.output_tokens - 1
     if round_s is None:
         return {"e2e_s": metrics["ttft_s"] + decoded * metrics["tpot_s"]}
-    if scenario.deployment.draft.ahead or decoded > speculation.MAX_LAW_TOKENS:
+    longest = speculation.MAX_CHAINED_TOKENS if scenario.acceptance.kind == "markov" else speculation.MAX_LAW_TOKENS
+    if scenario.deployment.draft.ahead or decoded > longest:
         return {"e2e_s": metrics["ttft_s"] + decoded * metrics["tpot_s"]}
     together = workload.batch if workload.batching == "static" else 1
     processes = scenario.acceptance.processes(scenario.lookahead, decoded)

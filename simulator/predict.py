@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.cost.memory import does_not_fit, draft_terms, memory_terms
-from simulator.des.rounds import simulate_rounds
+from simulator.des.rounds import MAX_TOKENS, simulate_rounds
 from simulator.metrics import closed_form_metrics
 from simulator.spec.hardware import Calibration
 from simulator.spec.load import Point
@@ -50,7 +50,10 @@ def predict(points: Sequence[Point]) -> list[RunRecord]:
                 **shared,
             )
         )
-        fits = prediction.status.state != "does_not_fit"
+        playable = point.scenario.workload.output_tokens <= MAX_TOKENS
+        fits = prediction.status.state != "does_not_fit" and playable
+        if not playable:
+            prediction.provenance["not_simulated"] = f"more than {MAX_TOKENS:,} output tokens"
         simulated = simulate_rounds(point.scenario, prediction.components, REPLICATIONS) if fits else {}
         records.append(new_record("simulated", point.scenario, metrics=simulated, **shared))
     return records

@@ -20,6 +20,8 @@ Number = Any
 
 MAX_LOOKAHEAD = 64
 MAX_LAW_TOKENS = 16_384
+MAX_CHAINED_TOKENS = 2_048
+"""Tokens beyond which the recursion over rounds that depend on each other takes seconds."""
 """Tokens up to which the law of the rounds is computed: the time grows with their square."""
 NOISE = 1e-15
 """Chances below it are rounding."""

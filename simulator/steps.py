@@ -133,7 +133,7 @@ class Steps:
         plain = self.passes["plain_step"]
         moved = streamed_bytes(plain.shape, _used(plain.forward, scenario.mean_positions), plain.machine.tile)
         floors = {"bandwidth_floor_s": float(moved) * (degree if shared else 1) / peak}
-        if target.published_parameters is not None:
+        if target.published_parameters is not None and target.experts is None:
             floors["nominal_floor_s"] = target.published_parameters * target.weight_bytes / chips / peak
         return floors
 
@@ -165,7 +165,7 @@ class Steps:
         same = deployment.draft.placement == "same_chips"
         links = links_of(deployment.hardware, deployment.slice if same else deployment.draft.slice, degree)
         greedy = self._greedy and not prefill
-        forward = Pass(batch, tokens, 0 if prefill else self.positions, degree, 1, greedy=greedy)
+        forward = Pass(batch, tokens, 0 if prefill else self.positions, degree, 0 if prefill else 1, greedy=greedy)
         return Step(model, forward, self._machine(model, degree, links), footprint_bytes, 0 if prefill else 1)
 
     def _machine(self, model: ModelSpec, degree: int, links: Links) -> Machine:

@@ -20,6 +20,19 @@ def collectives(text: str) -> tuple[Counter[str], Counter[str]]:
     return once, each
 
 
+def matmuls_of_loops(text: str) -> list[int]:
+    """Matrix multiplications in the body of each loop that has some, in rising order; loops inside it count apart."""
+    bodies, _ = _computations(text)
+
+    def of(name: str) -> int:
+        lines = [line for line in bodies[name] if " while(" not in line]
+        called = [own for line in lines for own in re.findall(r"(?:to_apply|calls)=%?([\w.-]+)", line)]
+        return sum(" dot(" in line for line in lines) + sum(of(own) for own in called)
+
+    counts = [of(body) for body in re.findall(r" while\(.*body=%?([\w.-]+)", text)]
+    return sorted(count for count in counts if count)
+
+
 def _computations(text: str) -> tuple[dict[str, list[str]], str]:
     bodies: dict[str, list[str]] = {}
     entry, name = "", ""

@@ -64,24 +64,34 @@ def explain_part(point: Point, part: str, as_json: bool) -> None:
     from simulator import tables
     from simulator.arithmetic import explained
     from simulator.errors import ConfigError, Problem
-    from simulator.spec.problems import nearest
+    from simulator.predict import predict_scenario
+    from simulator.spec.problems import closest
     from simulator.steps import Steps
+    from simulator.tables.metric_words import metric_words
 
-    steps = Steps.of(point.scenario)
-    known = list(steps.mechanisms())
-    wanted = known if part == "all" else [part.removesuffix("_s")]
+    steps, prediction = Steps.of(point.scenario), predict_scenario(point.scenario)
+    sums = metric_words(point.scenario, prediction.components, prediction.metrics, prediction.provenance)
+    known = [*steps.mechanisms(), *sums]
+    wanted = known if part == "all" else [part if part in known else part.removesuffix("_s")]
     if wanted[0] not in known:
-        accepts = f"all, or one of {', '.join(known)}{nearest(part, known)}"
+        close = closest(part, known)
+        accepts = f"all, or one of {', '.join(known)}" + (f"; did you mean '{close}'?" if close else "")
         raise ConfigError((Problem("", 0, 0, "--explain", part, accepts),))
-    found = {name: explained(steps, name) for name in wanted}
+    found = {name: explained(steps, name) for name in wanted if name not in sums}
     if as_json:
-        told = {name: [vars(line) for line in lines] for name, lines in found.items()}
+        told: dict[str, object] = {name: [vars(line) for line in lines] for name, lines in found.items()}
+        told |= {name: sums[name] for name in wanted if name in sums}
         typer.echo(to_json({"records": [], "axes": point.axes, "calibration": steps.calibration_name, "parts": told}))
         return
     where = ", ".join(f"{path} {value}" for path, value in point.axes.items())
     typer.echo(f"{point.scenario.name}{f', {where}' if where else ''}; calibration {steps.calibration_name}")
+    if prediction.status.state != "ok":
+        typer.echo(f"{prediction.status.state.replace('_', ' ').upper()}: {prediction.status.reason}")
     for name, lines in found.items():
         for line in tables.arithmetic(name, lines):
+            typer.echo(line)
+    for name in wanted:
+        for line in tables.wrapped(*sums.get(name, ())):
             typer.echo(line)
 
 

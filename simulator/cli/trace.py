@@ -137,7 +137,7 @@ def _numbers(scenario: Scenario, told: _Told, prefetch: bool, jitter_s: float) -
     yield f"jitter added     {human_time(told.jitter_added_s)}{_about_jitter(scenario, jitter_s)}"
     yield f"events           {len(told.events):,}"
     rest = told.simulated_s + told.prefetch_saved_s - told.jitter_added_s - told.closed_form_s
-    if abs(rest) > 1e-6 * told.closed_form_s:
+    if abs(rest) > 1e-6 * max(told.closed_form_s, told.jitter_added_s):
         yield f"! laid out in time it takes {human_time(abs(rest))} {'more' if rest > 0 else 'less'} than predicted"
 
 
@@ -159,4 +159,4 @@ def _about_jitter(scenario: Scenario, jitter_s: float) -> str:
         return "   (not asked for: --jitter 5us)"
     if scenario.deployment.chips == 1:
         return "   (one chip waits for no other)"
-    return f"   (each chip late by {human_time(jitter_s)} on average at each collective, all wait for the last)"
+    return f"   (mean {human_time(jitter_s)} a chip and collective; all wait for the last)"

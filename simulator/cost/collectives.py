@@ -4,8 +4,8 @@ Payload n bytes on every chip, hop latency h, fixed time b0, link bandwidth b (o
 
 - ring all-reduce: ``b0 + 2(X-1) h + 2 (X-1)/X n / b`` (Thakur, Rabenseifner, Gropp 2005, section 4.4); both ways
   round the ring carry half each, so b is twice a link's, except between two chips and through a switch;
-- torus: one ring an axis, one after the other, each with 1/(axes) of the payload on every axis at a time; an axis that
-  does not close to a ring has one way only;
+- torus: one ring an axis, one after the other, a part of the payload on every axis at a time; an axis that does not
+  close to a ring has one way only;
 - one-shot: ``b0 + h + (X-1) n / b``, everyone sends everything to everyone;
 - tree: ``b0 + 2 log2(X) h + 2 n / b``, up and down two trees that each carry half of the payload (Sanders, Speck and
   Traeff 2009), pipelined;
@@ -118,10 +118,11 @@ def all_to_all_time(cost: AllReduceCost, links: Links, payload_bytes: Number, ch
         return all_gather_time(cost, links, payload, chips)
     if not links.both_ways:
         return _only_many(count, cost.base_s + cost.hop_latency_s + 0 * count, (count - 1) / count * payload / link)
-    # Without known axes the chips form one ring.
-    axes: list[tuple[Number, bool]] = list(zip(links.axes, links.wraps, strict=True)) or [(count, True)]
-    hops = sum(np.floor(n / 2) if wrap else n - 1 for n, wrap in axes)
-    crossing = [payload * n / ((8 if wrap else 4) * link) for n, wrap in axes]
+    # Without known axes the chips form one ring; two chips have one link.
+    known: list[tuple[Number, Number]] = list(zip(links.axes, links.wraps, strict=True))
+    axes = known or [(count, count > 2)]
+    hops = sum(np.where(wrap, np.floor(np.asarray(n) / 2), np.asarray(n) - 1) for n, wrap in axes)
+    crossing = [payload * n / (np.where(wrap, 8, 4) * link) for n, wrap in axes]
     return _only_many(count, cost.base_s + hops * cost.hop_latency_s, np.max(np.broadcast_arrays(*crossing), axis=0))
 
 
@@ -175,11 +176,25 @@ def _table(cost: AllReduceCost, payload: Array) -> tuple[Array, Array]:
 
 
 def _torus(cost: AllReduceCost, links: Links, payload: Array, link: float) -> tuple[Array, Array]:
-    """Reduce-scatter along every axis, then all-gather back; the axes carry different parts at the same time."""
+    """Reduce-scatter along every axis, then all-gather back.
+
+    The payload is cut into as many parts as there are axes; each part starts at another axis and goes round them, so
+    that all axes carry at the same time, and a phase lasts as long as its slowest axis. The better way round is taken.
+    """
     active = [(n, wrap) for n, wrap in zip(links.axes, links.wraps, strict=True) if n > 1]
-    latency, slowest, carried = cost.base_s, np.zeros_like(payload), payload / max(len(active), 1)
-    for n, wrap in active:
-        latency = latency + 2 * (n - 1) * cost.hop_latency_s
-        slowest = slowest + 2 * (n - 1) / n * carried / (link * (2 if wrap else 1))
-        carried = carried / n
-    return np.asarray(latency + 0 * payload), slowest
+    latency = cost.base_s + sum(2 * (n - 1) * cost.hop_latency_s for n, _ in active) + 0 * payload
+    ways = [_rotated(order, payload, link) for order in (active, active[::-1])]
+    return np.asarray(latency), np.minimum(*ways)
+
+
+def _rotated(axes: list[tuple[int, bool]], payload: Array, link: float) -> Array:
+    total, count = np.zeros_like(payload), len(axes)
+    for phase in range(count):
+        times = []
+        for part in range(count):
+            passed = [axes[(part + step) % count][0] for step in range(phase)]
+            n, wrap = axes[(part + phase) % count]
+            carried = payload / count / np.prod(passed, initial=1.0)
+            times.append(2 * (n - 1) / n * carried / (link * (2 if wrap else 1)))
+        total = total + np.max(times, axis=0)
+    return total

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from simulator.cost.operations import LOGIT_BYTES, Shape, query_heads, split, tiled
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
@@ -22,17 +20,19 @@ def memory_terms(scenario: Scenario) -> dict[str, float]:
     target, degree, draft = scenario.target, deployment.target_degree, scenario.draft_model
     tile, stages = _tile(scenario), deployment.pipeline_parallel
     terms = {
-        "target weights": _weights(target, degree, tile, deployment.expert_parallel) / stages,
-        "target KV cache": _cache(target, degree, tile, batch, scenario.cache_positions) / stages,
+        "target weights": _weights(target, degree, tile, deployment.expert_parallel, stages),
+        "target KV cache": _cache(target, degree, tile, batch, scenario.cache_positions) * _fullest(target, stages),
     }
     if draft is not None and not deployment.own_draft_chips:
         terms |= _of_draft(scenario, draft)
     rows = batch * (scenario.lookahead + 1)
     # Logits and probabilities of the target over K+1 positions, and the draft's whole distributions for the residual.
-    copies = 2 if draft is None else 4
+    # In greedy decoding there are logits alone, of a chip's own part of the vocabulary.
+    greedy = scenario.decoding.temperature == 0
+    copies = 1 / degree if greedy else (2 if draft is None else 4)
     terms["logits and probabilities"] = copies * rows * target.vocabulary * LOGIT_BYTES
     if tables := _distances(target, degree, tile, scenario.cache_positions):
-        terms["products of distances"] = tables / stages
+        terms["products of distances"] = tables * _fullest(target, stages)
     terms["attention scores"] = _scores(target, degree, rows, scenario.cache_positions)
     terms["activations of the prefill"] = _activations(scenario, target, degree)
     return terms
@@ -45,7 +45,10 @@ def draft_terms(scenario: Scenario) -> dict[str, float]:
         return {}
     rows = scenario.workload.batch * (scenario.lookahead + 1)
     return _of_draft(scenario, draft) | {
-        "logits and probabilities": 2 * rows * draft.vocabulary * LOGIT_BYTES,
+        "logits and probabilities": (0 if scenario.decoding.temperature == 0 else 2)
+        * rows
+        * draft.vocabulary
+        * LOGIT_BYTES,
         "attention scores": _scores(draft, deployment.draft_degree, rows, scenario.cache_positions),
         "activations of the prefill": _activations(scenario, draft, deployment.draft_degree),
     }
@@ -61,8 +64,7 @@ def does_not_fit(scenario: Scenario, terms: Mapping[str, float], where: str = "a
         return ""
     largest = max(terms, key=lambda name: terms[name])
     fixed = sum(size for name, size in terms.items() if name in WEIGHTS)
-    each = (needed - fixed) / scenario.workload.batch
-    batch = int(np.floor((usable - fixed) / each)) if usable > fixed else 0
+    batch = _largest_batch(scenario, usable)
     if batch:
         advice = f"largest batch that fits: {batch}"
     elif usable > fixed:
@@ -75,6 +77,26 @@ def does_not_fit(scenario: Scenario, terms: Mapping[str, float], where: str = "a
     )
 
 
+def _largest_batch(scenario: Scenario, usable: float) -> int:
+    """The most sequences whose terms fit, on the target's chips and on those of the draft; 0 where none does."""
+
+    def fits(batch: int) -> bool:
+        workload = scenario.workload.model_copy(update={"batch": batch})
+        asked = scenario.model_copy(update={"workload": workload})
+        return max(sum(memory_terms(asked).values()), sum(draft_terms(asked).values())) <= usable
+
+    low, high = 0, scenario.workload.batch
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _fullest(model: ModelSpec, stages: int) -> float:
+    """Share of the layers on the stage of a pipeline that has the most."""
+    return float(split(model.layers, stages)) / model.layers
+
+
 def _tile(scenario: Scenario) -> int:
     tile = scenario.deployment.hardware.peaks.tile
     return tile.value if tile is not None else 1
@@ -83,13 +105,16 @@ def _tile(scenario: Scenario) -> int:
 def _of_draft(scenario: Scenario, draft: ModelSpec) -> dict[str, float]:
     degree, tile = scenario.deployment.draft_degree, _tile(scenario)
     return {
-        "draft weights": _weights(draft, degree, tile, 1),
+        "draft weights": _weights(draft, degree, tile, 1, 1),
         "draft KV cache": _cache(draft, degree, tile, scenario.workload.batch, scenario.cache_positions),
     }
 
 
-def _weights(model: ModelSpec, chips: int, tile: int, groups: int) -> float:
-    """All weights of a model on one chip: sharded matrices padded, norms and what is not sharded whole."""
+def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int) -> float:
+    """Weights of a model on its fullest chip: sharded matrices padded, norms and what is not sharded whole.
+
+    Of a pipeline's stages the first has the embedding, the last the head, and some have a layer more than others.
+    """
     each, width = model.weight_bytes, float(tiled(model.d_model, tile))
     size = float(tiled(model.head_dim, tile))
     heads = float(query_heads(Shape.of(model), chips))
@@ -103,10 +128,10 @@ def _weights(model: ModelSpec, chips: int, tile: int, groups: int) -> float:
         layers += model.expert_layers * out * (routed + shared) * each
         layers += model.expert_layers * width * experts.count * model.activation_bytes
     norms = (model.layers * model.norm_parameters + model.d_model) * model.activation_bytes
-    copies = 1 if model.tied_embeddings else 2
+    copies = 1 if model.tied_embeddings or stages > 1 else 2
     embedding = copies * _part(model.vocabulary, chips, tile) * width * model.head_bytes
     learned = (model.max_positions or 0) * width * model.activation_bytes
-    return layers + norms + embedding + learned
+    return (layers + norms) * (_fullest(model, stages) if stages > 1 else 1.0) + embedding + learned
 
 
 def _part(size: float, chips: float, tile: int) -> float:

@@ -268,10 +268,13 @@ def _distances(shape: Shape, step: Pass, kept: Array) -> Operation:
 
 def _attended(shape: Shape, step: Pass) -> Array:
     """Positions that one new token attends to on average, summed over the layers."""
-    causal = step.positions + (np.asarray(step.tokens, dtype=np.float64) + 1) / 2
-    return np.asarray(
-        (shape.layers - shape.window_layers) * causal + shape.window_layers * np.minimum(causal, shape.window)
-    )
+    tokens = np.asarray(step.tokens, dtype=np.float64)
+    causal = step.positions + (tokens + 1) / 2
+    # The first tokens see fewer positions than the window, all behind them see as many.
+    growing = np.clip(shape.window - step.positions, 0.0, tokens)
+    capped = np.where(tokens > growing, (tokens - growing) * np.minimum(shape.window, 1e18), 0.0)
+    windowed = (growing * step.positions + growing * (growing + 1) / 2 + capped) / tokens
+    return np.asarray((shape.layers - shape.window_layers) * causal + shape.window_layers * windowed)
 
 
 def _cached(shape: Shape, step: Pass) -> Array:
@@ -404,7 +407,9 @@ def head(shape: Shape, step: Pass, tile: Number = 1) -> Operation:
     each = shape.weight_bytes if shape.head_bytes is None else shape.head_bytes
     out = tiled(split(shape.vocabulary, step.chips), tile)
     width = tiled(shape.d_model, tile)
-    part = _Matrix(width, out, shape.d_model * shape.vocabulary, 1, step.head_rows, each)
+    # Where nobody wants logits, as of a draft that reads a prompt, nothing is read or multiplied.
+    used = np.where(step.head_rows > 0, 1.0, 0.0)
+    part = _Matrix(width, out, shape.d_model * shape.vocabulary, used, step.head_rows, each)
     return part.operation("head", step.chips)
 
 
@@ -424,7 +429,8 @@ def collectives(shape: Shape, step: Pass) -> list[Collective]:
     layers = shape.all_reduces * (np.asarray(shape.layers, dtype=np.float64) - sent)
     found = [Collective("layers", "all_reduce", np.where(many, layers, 0.0), activations)]
     if shape.experts is not None and step.dispatch:
-        each = activations / step.chips * shape.experts.per_token
+        # The chips of a group share each of its experts, so each of them needs the token.
+        each = activations / step.expert_groups * shape.experts.per_token
         found += [
             Collective("scatter", "reduce_scatter", np.where(many, sent, 0.0), activations),
             Collective("dispatch", "all_to_all", np.where(many, 2 * sent, 0.0), each),
@@ -436,7 +442,7 @@ def collectives(shape: Shape, step: Pass) -> list[Collective]:
     return [
         *found,
         Collective("embedding", "all_reduce", np.where(many, 1.0, 0.0), activations),
-        Collective("logits", "all_gather", np.where(many, 1.0, 0.0), logits),
+        Collective("logits", "all_gather", np.where(many & (step.head_rows > 0), 1.0, 0.0), logits),
         Collective("stages", "point_to_point", handed, activations),
     ]
 

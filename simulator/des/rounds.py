@@ -26,6 +26,10 @@ Ints = npt.NDArray[np.int64]
 
 MAX_SEQUENCE_ROUNDS = 4_000_000
 """Rounds of single sequences that one prediction simulates at most: fewer replications, where batches are large."""
+MAX_ROUNDS = 120_000
+"""Rounds of batches that one prediction simulates at most, of which each takes some 40 us: fewer replications."""
+MAX_TOKENS = 200_000
+"""Tokens of an output beyond which nothing is simulated: one run would take minutes and tell what the mean tells."""
 
 
 @dataclass
@@ -190,8 +194,9 @@ def _replications(scenario: Scenario, wanted: int) -> int:
     """As many as wanted; one where nothing is drawn; fewer where each is very large."""
     if scenario.lookahead == 0 or scenario.acceptance.is_certain(scenario.lookahead):
         return 1
-    size = scenario.workload.batch * scenario.workload.output_tokens
-    return max(1, min(wanted, MAX_SEQUENCE_ROUNDS // size))
+    tokens = scenario.workload.output_tokens
+    rounds = int(tokens / scenario.acceptance.mean_tokens(scenario.lookahead)) + 1
+    return max(1, min(wanted, MAX_SEQUENCE_ROUNDS // (scenario.workload.batch * tokens), MAX_ROUNDS // rounds))
 
 
 def _one(scenario: Scenario, components: Mapping[str, float], rng: np.random.Generator, requests: int) -> Run:

@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.spec.fields import Strict
-from simulator.spec.processes import Process, RoundProcess, accepted_law, conditional_of, long_run_survival
+from simulator.spec.processes import (
+    Process,
+    RoundProcess,
+    accepted_law,
+    conditional_of,
+    lockstep_tokens,
+    long_run_survival,
+)
 from simulator.spec.sequences import DrawnSequences, Sequences, choice
 
 Floats = npt.NDArray[np.float64]
@@ -43,6 +50,10 @@ class Law(Strict, abc.ABC):
     def mean_tokens(self, lookahead: int) -> float:
         """Tokens per round of long outputs, the target's own included."""
         return 1.0 + float(np.cumprod(self.conditional(lookahead)).sum())
+
+    def lockstep_tokens(self, lookahead: int, batch: int) -> float:
+        """Tokens per round of each of ``batch`` sequences in lockstep, over long outputs: those of the slowest."""
+        return lockstep_tokens(self.processes(lookahead), lookahead, batch)
 
     def variance_tokens(self, lookahead: int) -> float:
         """Variance of the tokens of a round, over all rounds of long outputs."""

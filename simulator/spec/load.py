@@ -148,4 +148,15 @@ def _blocked(path: PathKey, document: Document) -> str:
 
 def _words(value: Document) -> str | int | float:
     data = value.data
-    return data if isinstance(data, str | int | float) and not isinstance(data, bool) else value.place(()).text
+    if isinstance(data, str | int | float) and not isinstance(data, bool):
+        return data
+    return value.place(()).text if data is None or isinstance(data, bool) else _short(data)
+
+
+def _short(data: Any) -> str:
+    """A swept mapping or list in a line: what tells it from the others."""
+    if isinstance(data, dict):
+        return ", ".join(f"{key} {_short(value)}" if key != "kind" else _short(value) for key, value in data.items())
+    if isinstance(data, list | tuple):
+        return "/".join(_short(value) for value in data)
+    return str(data)

@@ -71,7 +71,9 @@ def _degrees(scenario: Scenario) -> Found:
     yield from _experts(scenario)
     for path, over, model in ((shared, degree, scenario.target), (own, deployment.draft_degree, scenario.draft_model)):
         if model is not None and over > model.heads:
-            instead = f", or a tensor_parallel of at most {model.heads}" if path[-1] == "chips" else ""
+            of_draft = model is scenario.draft_model
+            fewer = f", or a draft placed on sub_slice or replicated with a tensor_parallel of at most {model.heads}"
+            instead = fewer if of_draft and path[-1] == "chips" else ""
             yield path, f"at most {model.heads}{instead}: {model.name} has {model.heads} heads to share out"
 
 
@@ -84,6 +86,8 @@ def _experts(scenario: Scenario) -> Found:
             yield path, f"1: {scenario.target.name} has no experts"
         if deployment.expert_dispatch != "all_reduce":
             yield ("deployment", "expert_dispatch"), f"only all_reduce: {scenario.target.name} has no experts"
+    elif groups == 1 and deployment.expert_dispatch == "all_to_all":
+        yield path, "at least 2 where tokens are sent: with one group every chip needs every token"
     elif degree % groups:
         yield path, f"a divisor of the target's tensor_parallel, which is {degree}"
     elif groups > experts.count:
@@ -97,6 +101,10 @@ def _placement(scenario: Scenario) -> Found:
     path: PathKey = ("deployment", "draft", "placement")
     degree: PathKey = ("deployment", "draft", "tensor_parallel")
     if scenario.draft_model is None:
+        if draft.placement != "same_chips":
+            yield path, "no placement: nothing drafts"
+        if draft.ahead:
+            yield ("deployment", "draft", "ahead"), "only false: nothing drafts"
         return
     if deployment.hardware.shares_memory and draft.placement != "same_chips":
         yield path, "only same_chips: devices of one host share its memory and cores"
@@ -128,7 +136,11 @@ def _links(scenario: Scenario) -> Found:
     for key, degree, known in models:
         parameters = calibration.for_chips(degree)
         wires = parameters.all_reduce if parameters is not None else None
-        if degree > 1 and wires is not None and wires.algorithm == "torus" and not known:
+        along = degree > 1 and wires is not None and wires.algorithm == "torus"
+        if along and key == "slice" and deployment.pipeline_parallel > 1:
+            accepts = f"1: the all-reduce of '{name}' runs along the axes of the whole slice"
+            yield ("deployment", "pipeline_parallel"), accepts
+        elif along and not known:
             path: PathKey = ("deployment", *key.split("."))
             yield path, f"chips along each axis: the all-reduce of '{name}' runs along them"
     parameters = calibration.for_chips(deployment.target_degree)

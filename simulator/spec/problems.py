@@ -119,10 +119,10 @@ def closest(word: str, known: Iterable[str]) -> str:
     return close[0] if close else ""
 
 
-def elsewhere(word: str, model: type[BaseModel]) -> str:
-    """``; did you mean 'decoding.lookahead'?`` where ``word`` is a key, but of another place; at most two."""
+def elsewhere(word: str, model: type[BaseModel], refused: str = "") -> str:
+    """``; did you mean 'decoding.lookahead'?`` where ``word`` is a key, but of another place than ``refused``."""
     wanted = _OTHER_WORDS.get(word.lower(), word)
-    paths = [f"'{path}'" for path in every_path(model) if path.rpartition(".")[2] == wanted]
+    paths = [f"'{path}'" for path in every_path(model) if path.rpartition(".")[2] == wanted and path != refused]
     return f"; did you mean {' or '.join(paths[:2])}?" if paths else ""
 
 
@@ -203,7 +203,7 @@ def _accepts(mistake: _Mistake, document: Document) -> str:
     if mistake.kind == "unknown":
         kinds = [parent.kind for parent in mistake.parents if parent.kind]
         here = f" where kind is {kinds[0]}" if kinds else ""
-        guess = "" if closest(name, mistake.known) else elsewhere(name, mistake.model)
+        guess = "" if closest(name, mistake.known) else elsewhere(name, mistake.model, dotted(mistake.path))
         return f"no such key{here}{guess or nearest(name, mistake.known)}"
     if mistake.kind == "tag":
         return _with_guess(one_of(_kinds(mistake.nodes)), text, _kinds(mistake.nodes))

@@ -92,6 +92,18 @@ def long_run_survival(processes: Sequence[Process], lookahead: int) -> Floats:
     return np.asarray(rounds @ survival / rounds.sum())
 
 
+def lockstep_tokens(processes: Sequence[Process], lookahead: int, batch: int) -> float:
+    """Tokens per round of a long output that ``batch`` sequences emit in lockstep: as slow as the slowest of them.
+
+    ``1 / E[max of 1/tau over the batch]``; for one sequence the harmonic mean of the processes.
+    """
+    slowness = np.array([1.0 / (1.0 + process.survival(lookahead).sum()) for process in processes])
+    order = np.argsort(slowness)
+    weights = np.array([process.weight for process in processes])[order]
+    below = np.clip(np.cumsum(weights) / weights.sum(), 0.0, 1.0) ** batch
+    return float(1.0 / (slowness[order] @ np.diff(below, prepend=0.0)))
+
+
 def conditional_of(survival: Floats) -> Floats:
     """Conditional acceptances [K] with this survival [K]; 0 behind a position that nothing passes."""
     reached = np.concatenate([[1.0], survival[:-1]])

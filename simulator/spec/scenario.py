@@ -104,7 +104,8 @@ class Workload(Strict):
     batch: Annotated[int, Field(ge=1, le=100_000)] = 1
     """B, sequences decoded together."""
     batching: Literal["static", "continuous"] = "static"
-    """`static`: the batch ends with its slowest sequence; `continuous`: a fresh one follows each that ends."""
+    """`static`: the batch ends with its slowest sequence; `continuous`: a fresh one follows each that ends, whose
+    prefill is not charged to the others."""
     prompt_tokens: Annotated[int, Field(ge=1, le=100_000_000)]
     """Positions in the cache when decoding starts."""
     output_tokens: Annotated[int, Field(ge=2, le=10_000_000)]

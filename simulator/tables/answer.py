@@ -52,6 +52,9 @@ def _facts(view: View) -> Iterator[tuple[str, str]]:
         if ahead := view.get("round_ahead_s"):
             yield "drafted ahead", f"{human_time(ahead.value)} a round after one that kept all {view.lookahead} tokens"
         yield "pays above", _pays(view)
+        if own := view.scenario.deployment.own_draft_chips:
+            beside = f"plain decoding on the target's {view.scenario.deployment.target_chips} chips"
+            yield "gain over", f"{beside}; the draft's {own} would stand idle, and could serve the target instead"
 
 
 def _memory(view: View) -> tuple[str, str]:
@@ -108,6 +111,8 @@ def _pays(view: View) -> str:
         return (
             f"no acceptance at all: a round costs {cost.value:.2f} plain steps and emits at most {view.lookahead + 1}"
         )
+    if cost and cost.value >= 1:
+        return "no acceptance at all: even where all is accepted, rounds take longer than plain steps"
     return "any acceptance: a round costs less than a plain step" if cost else "not known"
 
 

@@ -265,3 +265,48 @@ def test_every_step_knows_its_spans() -> None:
         for step in Steps.of(small).passes.values():
             laid_out = sum(s.weights_s + s.kv_s + s.compute_s + s.overhead_s + s.collective_s for s in step.spans())
             assert laid_out == pytest.approx(float(step.cost.seconds), rel=1e-12)
+
+
+def test_a_torus_does_not_care_in_which_order_its_axes_are_written() -> None:
+    cost = AllReduceCost.model_validate({"algorithm": "torus", "hop_latency": "1 us"})
+    times = [
+        float(all_reduce_time(cost, Links(50e9, axes, tuple(n == 4 for n in axes)), 1e6, 16).seconds)
+        for axes in ((2, 2, 4), (2, 4, 2), (4, 2, 2))
+    ]
+    assert times == pytest.approx([times[0]] * 3, rel=1e-12)
+    # By hand: in every phase some part is on the slowest axis for what is left of its third.
+    third = 1e6 / 3
+    phases = [third / 50e9, max(third / 2, third / 4) / 50e9, max(third / 8, third / 4 * 0.75) / 50e9]
+    assert times[0] == pytest.approx(10e-6 + sum(phases))
+
+
+def test_a_windowed_prefill_attends_to_what_each_token_sees() -> None:
+    of = shape(window={"positions": 50})
+    for tokens, positions in ((200, 0), (30, 0), (7, 45), (4, 500)):
+        seen = sum(min(positions + t, 50) for t in range(1, tokens + 1))
+        found = ops(of, Pass(1, tokens, positions, 1))["attention"]
+        assert found.flop == pytest.approx(4 * seen * 8 * 8 * 64)
+
+
+def test_the_fullest_stage_of_a_pipeline_has_a_layer_more_and_one_end_of_the_vocabulary() -> None:
+    def weights(stages: int, layers: int) -> float:
+        asked = scenario(
+            target=model(layers=layers, vocabulary=50_000),
+            draft={"kind": "none"},
+            deployment__chips=stages,
+            deployment__pipeline_parallel=stages,
+        )
+        return predict_scenario(asked).provenance["memory_terms_bytes"]["target weights"]
+
+    layer, matrix = weights(1, 2) - weights(1, 1), 50_000 * 512 * 2
+    assert weights(2, 3) == pytest.approx(2 * layer + matrix, rel=1e-3)
+    assert weights(8, 8) == pytest.approx(layer + matrix, rel=1e-3)
+
+
+def test_the_largest_batch_that_fits_fits() -> None:
+    for prompt in (2_000, 5_000, 9_000, 20_000, 39_500):
+        changes = {"target": model(positions="relative", layers=40), "workload__prompt_tokens": prompt}
+        status = predict_scenario(scenario(**changes, workload__batch=50_000)).status
+        batch = int(status.reason.rsplit(": ", 1)[1])
+        assert predict_scenario(scenario(**changes, workload__batch=batch)).status.state == "ok"
+        assert predict_scenario(scenario(**changes, workload__batch=batch + 1)).status.state == "does_not_fit"

@@ -173,3 +173,16 @@ def test_a_refilled_batch_is_faster_than_one_that_waits_and_follows_the_seed() -
     assert isinstance(refilled["tokens_per_s"], float)
     # 90 % of batches of eight have a crafted request in them, which takes twice the rounds of the mean request.
     assert refilled["tokens_per_s"] > 1.7 * waits["tokens_per_s"]
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_a_static_batch_of_unlike_sequences_is_as_slow_as_its_slowest(batch: int) -> None:
+    asked = scenario(
+        acceptance={"kind": "adversarial", "share": 0.2, "acceptance_rate": 0.83},
+        workload__batch=batch,
+        workload__output_tokens=8001,
+    )
+    metrics = predict_scenario(asked).metrics
+    whole = metrics["e2e_s"] - metrics["ttft_s"]
+    # The long-output TPOT is that of the whole request, but for the spread of its sequences' last rounds.
+    assert metrics["tpot_s"] == pytest.approx(whole / 8000, rel=0.02)

@@ -65,8 +65,8 @@ def test_padding_must_not_be_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two guards stand against it: what is padded with, and the largest count.
     own = adaptive.first_of
 
-    def acceptable(proposal: Proposal, count: int) -> Proposal:
-        part = own(proposal, count)
+    def acceptable(proposal: Proposal, count: int, zero: jax.Array) -> Proposal:
+        part = own(proposal, count, zero)
         if part.probs is None:
             return part
         return Proposal(jnp.maximum(part.tokens, 0), jnp.where(jnp.isinf(part.probs), 0, part.probs))
