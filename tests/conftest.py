@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -28,3 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def fix(request: pytest.FixtureRequest) -> bool:
     """Whether expected texts are to be rewritten."""
     return bool(request.config.getoption("--fix"))
+
+
+@pytest.fixture(scope="module")
+def quick_compilation() -> Iterator[None]:
+    """Machine code that is hardly optimised, for tests that compile much and compute little."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

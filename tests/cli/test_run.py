@@ -62,6 +62,8 @@ class Machine:
 
     def install(self, module: str, **functions: Any) -> None:
         fake = types.ModuleType(f"runtime.{module}")
+        if how := functions.get("measure"):
+            functions["measure"] = lambda points, report, **_: how(points, report)
         vars(fake).update(functions)
         self._patch.setitem(sys.modules, f"runtime.{module}", fake)
         self._patch.setattr(runtime, module, fake, raising=False)

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from runtime import executor
+from runtime.asked import Asked
 from runtime.cli import main
 from runtime.weights import Weights
 from simulator.cli import app
@@ -42,8 +43,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Weights]:
     """The weights that measurements were asked for; nothing is measured."""
     found: list[Weights] = []
 
-    def measure(points: Sequence[Point], _report: Any, weights: Weights) -> Any:
-        found.append(weights)
+    def measure(points: Sequence[Point], _report: Any, asked: Asked) -> Any:
+        found.append(asked.weights)
         return measured_like(predict(points))
 
     monkeypatch.setattr(executor, "measure", measure)

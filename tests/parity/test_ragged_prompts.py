@@ -17,6 +17,8 @@ from runtime.sampling import Sampling
 from simulator.errors import RefusedError
 from tests.tiny_models import decoder, noisy, prompts, tiny
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 GREEDY = Sampling(temperature=0.0)
 LENGTHS, OUTPUTS, LOOKAHEAD = (6, 1, 3, 6), (20, 7, 1, 16), 3
 TARGET = decoder(tiny(layers=1), 3)
@@ -33,17 +35,14 @@ def alone() -> list[np.ndarray]:
     return [np.asarray(one.tokens[0]) for one in made]
 
 
-def together(asked: jax.Array = ASKED, **options: Any) -> Generation:
+def together(asked: jax.Array = ASKED) -> Generation:
     """All of them in one batch."""
     pair = Pair.of(TARGET, DRAFT)
-    return generate(pair, asked, OUTPUTS, LOOKAHEAD, GREEDY, KEY, prompt_tokens=LENGTHS, **options)
+    return generate(pair, asked, OUTPUTS, LOOKAHEAD, GREEDY, KEY, prompt_tokens=LENGTHS)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"policy": Policy.by_cost([1.0, 1.2, 1.4, 1.6])}], ids=["fixed lookahead", "adaptive"]
-)
-def test_each_says_what_it_says_alone(options: dict[str, Any], alone: list[np.ndarray]) -> None:
-    made = together(**options)
+def test_each_says_what_it_says_alone(alone: list[np.ndarray]) -> None:
+    made = together()
     npt.assert_array_equal(made.emitted, OUTPUTS)
     for tokens, wanted, output in zip(np.asarray(made.tokens), alone, OUTPUTS, strict=True):
         npt.assert_array_equal(tokens[:output], wanted[:output])

@@ -22,6 +22,8 @@ from runtime.slots import BY_SEQUENCE, admit, batch_axes, empty_slots, take_row
 from simulator.errors import RefusedError
 from tests.tiny_models import decoder, noisy, prompts, tiny
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 GREEDY, KEY = Sampling(temperature=0.0), jax.random.key(0)
 LENGTHS, OUTPUTS, STOPS = (3, 20, 1, 16, 17, 9, 30, 2), (9, 1, 16, 12, 2, 5, 16, 16), (9, 26)
 TARGET = decoder(tiny(layers=1), 3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 import numpy.testing as npt
@@ -11,10 +9,11 @@ import pytest
 
 from runtime.decode_loop import stopped
 from runtime.generate import Generation, generate, generate_plain
-from runtime.pace import Policy
 from runtime.pair import Pair
 from runtime.sampling import Sampling
 from tests.tiny_models import decoder, noisy, prompts, tiny
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 GREEDY, KEY = Sampling(temperature=0.0), jax.random.key(0)
 BATCH, OUTPUT, LOOKAHEAD = 512, 16, 3
@@ -70,19 +69,9 @@ def test_a_stop_token_ends_a_sequence_wherever_it_comes(draft: str, unstopped: n
     assert (cut(unstopped)[1] == 1).any(), "some must stop with the token of prefill"
 
 
-@pytest.mark.parametrize(
-    ("lookahead", "options"),
-    [(0, {}), (4, {"policy": Policy.by_cost([1.0, 1.2, 1.4, 1.6, 1.8])})],
-    ids=["plain", "adaptive"],
-)
-def test_other_rounds_stop_alike(lookahead: int, options: dict[str, Any], unstopped: np.ndarray) -> None:
-    own = {"stop_tokens": STOPS, "capacity": OUTPUT}
-    if lookahead:
-        pair = Pair.of(TARGET, noisy(TARGET, 8, 0.1))
-        made = generate(pair, ASKED, LIMITS, lookahead, GREEDY, KEY, **own, **options)
-    else:
-        made = generate_plain(Pair.of(TARGET, None), ASKED, LIMITS, GREEDY, KEY, **own)  # type: ignore[arg-type]
-    assert_cut(made, unstopped)
+def test_plain_decoding_stops_alike(unstopped: np.ndarray) -> None:
+    pair = Pair.of(TARGET, None)
+    assert_cut(generate_plain(pair, ASKED, LIMITS, GREEDY, KEY, stop_tokens=STOPS, capacity=OUTPUT), unstopped)
 
 
 def test_the_limit_behind_a_stop_token() -> None:

@@ -69,9 +69,3 @@ def test_a_stop_token_in_the_middle_of_a_round_must_not_be_missed(monkeypatch: p
 
     monkeypatch.setattr(decode_loop, "stopped", only_the_last)
     assert sampled(FEW).ruled_out > FEW / 20
-
-
-def test_tokens_behind_a_stop_token_must_not_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = decode_loop.stopped
-    monkeypatch.setattr(decode_loop, "stopped", lambda limit, *rest: jnp.minimum(own(limit, *rest) + 1, limit))
-    assert sampled(FEW).ruled_out > FEW / 20

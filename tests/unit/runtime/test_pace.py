@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.adaptive import widths
+from runtime.adaptive import AtMost, widths
 from runtime.decode_loop import decode_round, start
 from runtime.decode_state import Setting, Wanted
 from runtime.drafters import NoDrafter
@@ -30,6 +30,8 @@ from simulator.errors import RefusedError
 from simulator.spec.acceptance import ForcedAcceptance
 from tests.hlo_counts import matmuls_of_loops
 from tests.tiny_models import decoder, noisy, prompts, tiny
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 GREEDY, KEY = Sampling(temperature=0.0), jax.random.key(0)
 OUTPUT, LOOKAHEAD = 40, 3
@@ -134,7 +136,7 @@ def test_a_draft_catches_up_with_what_it_did_not_read(plain: np.ndarray) -> None
     pair, policy = Pair.of(TARGET, TARGET), Policy.by_cost([1.0, 9.0, 9.0, 1.6], keep=0.95, prior=0.6)
     job = job_of(pair, ASKED, OUTPUT, LOOKAHEAD, GREEDY, KEY, policy=policy)
     state = prefill(job.setting, pair, ASKED, KEY, job.wanted)
-    state = finish(job.setting, pair, replace(state, pace=replace(state.pace, tried=jnp.float32(2))), Forcing())
+    state = finish(job.setting, pair, replace(state, pace=replace(state.pace, tried=state.pace.tried + 2)), Forcing())
     rounds, accepted = np.asarray(state.pace.rounds), np.asarray(state.accepted)
     assert rounds[0] > 2 * (LOOKAHEAD + 1), "more must have been missed than two blocks"
     assert rounds[3] > 2
@@ -144,12 +146,12 @@ def test_a_draft_catches_up_with_what_it_did_not_read(plain: np.ndarray) -> None
 
 
 def test_forced_counts_are_cut_to_what_was_drafted() -> None:
-    law = ForcedAcceptance(kind="forced", accepted=(0, 3, 1, 2))
-    for drafted in (1, 2):
-        policy = Policy.fixed(drafted, LOOKAHEAD)
-        made = generate(NOISY, ASKED, OUTPUT, LOOKAHEAD, GREEDY, KEY, forced=law, policy=policy)
-        counts, rounds = np.asarray(made.accepted)[0], int(made.rounds[0])
-        assert counts[:rounds].tolist() == np.minimum(np.resize(law.accepted, rounds), drafted).tolist()
+    law = Forcing.of(ForcedAcceptance(kind="forced", accepted=(0, 3, 1, 2)), LOOKAHEAD)
+    rounds = jnp.arange(4)
+    for most in range(LOOKAHEAD + 1):
+        counts = AtMost(own=law, most=most).override(0 * rounds, rounds, KEY)
+        npt.assert_array_equal(counts, np.minimum([0, 3, 1, 2], most))
+    npt.assert_array_equal(AtMost(own=Forcing(), most=2).override(rounds, rounds, KEY), [0, 1, 2, 2])
 
 
 def test_nobody_to_draft() -> None:
@@ -168,7 +170,8 @@ def test_nobody_to_draft() -> None:
 @pytest.mark.parametrize("program", ["finish", "one_round", "admit"])
 def test_no_program_copies_a_cache_or_computes_what_it_does_not_need(program: str) -> None:
     pair, setting = Pair.of(TARGET, TARGET), Setting(50, 2, 128, Sampling())
-    state = jax.eval_shape(lambda: empty_slots(setting, pair, 3, KEY, Policy.by_cost([1.0, 1.2, 1.4])))
+    policy = Policy.by_cost([1.0, 1.2, 1.4]) if program == "finish" else None
+    state = jax.eval_shape(lambda: empty_slots(setting, pair, 3, KEY, policy))
     one = np.ones(1, np.int32)
     more: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "finish": (finish, (Forcing(),)),
