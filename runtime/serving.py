@@ -21,7 +21,7 @@ from runtime.pair import Pair
 from runtime.sampling import Sampling
 from runtime.shapes import PRNGKey
 from runtime.slots import admit, empty_slots
-from runtime.stepping import Emission, Report, one_round
+from runtime.stepping import Emission, Report, Rounds
 from simulator.spec.acceptance import Acceptance
 
 SMALLEST_BUCKET = 16
@@ -101,7 +101,8 @@ class _Server:
 
     def __init__(self, pair: Pair, desk: Desk, key: PRNGKey) -> None:
         self.pair, self.desk, self.setting = pair, desk, desk.setting
-        self.forcing = Forcing.of(desk.forced, desk.lookahead, desk.slots, desk.output_tokens, key)
+        forcing = Forcing.of(desk.forced, desk.lookahead, desk.slots, desk.output_tokens, key)
+        self.rounds = Rounds.of(self.setting, pair, forcing)
         self.state: DecodeState = empty_slots(self.setting, pair, desk.slots, key, desk.policy)
         self.names: dict[int, str] = {}
 
@@ -113,7 +114,7 @@ class _Server:
             if not self.names:
                 return
             # The round is under way while the first tokens are fetched; in it, sequences that are finished rest.
-            self.state, report = one_round(self.setting, self.pair, self.state, self.forcing)
+            self.state, report = self.rounds.after(self.state)
             for slot, first in firsts:
                 yield from self._deliver([slot], first)
             yield from self._deliver(range(self.desk.slots), report)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +58,7 @@ class Stream:
         self.job = job
         self.state: DecodeState = prefill(job.setting, job.pair, job.prompts, job.key, job.wanted)
         self._report: Report = first_report(self.state.tokens, self.state.emitted, self.state.limit)
+        self._rounds = Rounds.of(job.setting, job.pair, job.forcing)
 
     def __iter__(self) -> Iterator[Emission]:
         """The first token of each sequence, then what each round emits, until all are finished."""
@@ -69,8 +70,7 @@ class Stream:
 
     def step(self) -> Emission:
         """One round; of sequences that are all finished, nothing."""
-        job = self.job
-        self.state, self._report = one_round(job.setting, job.pair, self.state, job.forcing)
+        self.state, self._report = self._rounds.after(self.state)
         return Emission.fetch(self._report)
 
 
@@ -93,6 +93,36 @@ def step_rounds(
     if lookahead:
         refuse_undrafted(pair, lookahead)
     return Stream(job_of(pair, prompts, output_tokens, lookahead, sampling, key, **options))
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The round of one pair, its modules flattened once: that takes longer than dispatching a round."""
+
+    setting: Setting
+    structure: Any
+    weights: tuple[jax.Array, ...]
+    forcing: Forcing
+
+    @classmethod
+    def of(cls, setting: Setting, pair: Pair, forcing: Forcing) -> Self:
+        """The rounds of ``pair``."""
+        weights, structure = jax.tree.flatten(pair)
+        return cls(setting, structure, tuple(weights), forcing)
+
+    def after(self, state: DecodeState) -> tuple[DecodeState, Report]:
+        """:func:`one_round`; ``state`` is donated."""
+        following: tuple[DecodeState, Report]
+        following = _flat_round(self.setting, self.structure, self.weights, state, self.forcing)
+        return following
+
+
+@functools.partial(jax.jit, static_argnames=("setting", "structure"), donate_argnames="state")
+def _flat_round(
+    setting: Setting, structure: Any, weights: tuple[jax.Array, ...], state: DecodeState, forcing: Forcing
+) -> tuple[DecodeState, Report]:
+    following: tuple[DecodeState, Report] = one_round(setting, jax.tree.unflatten(structure, weights), state, forcing)
+    return following
 
 
 @functools.partial(jax.jit, static_argnames="setting", donate_argnames="state")
