@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator import speculation
 from simulator.cost.collectives import Links
-from simulator.cost.operations import Pass, Shape
+from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, step_cost
 from simulator.spec.load import load_scenario
 

@@ -23,7 +23,7 @@ from runtime.forcing import Forcing
 from runtime.generate import Generation
 from runtime.kv_cache import room
 from runtime.mesh import cache_spec, chip_mesh, on_chips, place, weight_specs
-from runtime.pair import Pair
+from runtime.pair import Pair, refuse_other_vocabulary
 from runtime.sampling import Sampling
 from runtime.shapes import Cursor, PRNGKey, Tokens
 from runtime.transformer import Decoder
@@ -63,8 +63,7 @@ class ApartPair:
         needed = degree + draft_degree if placement == "own_chips" else max(degree, draft_degree)
         if len(available) < needed:
             raise RefusedError(f"{needed} devices are needed; JAX sees {len(available)}")
-        if target.spec.vocabulary != draft.spec.vocabulary:
-            raise RefusedError(f"draft and target need one vocabulary: {draft.spec.name} has another")
+        refuse_other_vocabulary(target.spec, draft.spec)
         first = degree if placement == "own_chips" else 0
         mesh = chip_mesh(draft_degree, draft_degree, available[first:])
         alone = Pair.of(target, None, degree, devices=available[:degree])

@@ -49,7 +49,7 @@ class Pair:
         Raises:
             RefusedError: a shape that is not executed, vocabularies that differ, or too few devices.
         """
-        _refuse_other_vocabulary(target, draft)
+        refuse_other_vocabulary(target, draft)
         mesh = chip_mesh(degree, draft_degree or degree, devices)
         target_key, draft_key = jax.random.split(key)
         placed = place_random(draft, draft_key, mesh, draft_degree or degree) if draft is not None else None
@@ -65,7 +65,7 @@ class Pair:
         devices: Sequence[Any] | None = None,
     ) -> Pair:
         """Given weights, of one-chip models; arguments and errors as of :meth:`random`."""
-        _refuse_other_vocabulary(target.spec, draft.spec if draft is not None else None)
+        refuse_other_vocabulary(target.spec, draft.spec if draft is not None else None)
         mesh = chip_mesh(degree, draft_degree or degree, devices)
         placed = place(draft, mesh, draft_degree or degree) if draft is not None else None
         return cls(place(target, mesh, degree), placed, mesh)
@@ -103,7 +103,12 @@ class Pair:
         )
 
 
-def _refuse_other_vocabulary(target: ModelSpec, draft: ModelSpec | None) -> None:
+def refuse_other_vocabulary(target: ModelSpec, draft: ModelSpec | None) -> None:
+    """Draft and target must have one vocabulary.
+
+    Raises:
+        RefusedError: they do not.
+    """
     if draft is not None and draft.vocabulary != target.vocabulary:
         words = f"{draft.name} has {draft.vocabulary:,} tokens, {target.name} {target.vocabulary:,}"
         raise RefusedError(f"draft and target need one vocabulary: {words}")

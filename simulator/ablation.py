@@ -8,7 +8,7 @@ the three; what a layer takes on more devices than one, beyond its share of one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.spec.load import Point
 from simulator.spec.model import ModelSpec
@@ -115,5 +115,4 @@ def _alone(scenario: Scenario, model: ModelSpec, chips: int, layers: int, prompt
 def _beside(part: Parts, alone: Parts | None) -> Parts:
     if part.chips == 1 or alone is None:
         return part
-    more = part.layers_s - alone.layers_s
-    return Parts(part.model, part.chips, part.step_s, part.fixed_s, part.layers_s, part.kv_s, more)
+    return replace(part, devices_s=part.layers_s - alone.layers_s)

@@ -8,22 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from simulator.cost.collectives import CollectiveTime
-from simulator.cost.operations import (
-    Collective,
-    Operation,
-    Pass,
-    Shape,
-    busiest_group,
-    operations,
-    query_heads,
-    split,
-    tiled,
-    touched_experts,
-)
+from simulator.cost.experts import busiest_group
+from simulator.cost.operations import Collective, Operation, cached_positions, operations
 from simulator.cost.roofline import OperationTime, bandwidth, row_factor
+from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 from simulator.cost.step import footprint, kv_bandwidth
 from simulator.spec.hardware import SamplingCost
 from simulator.steps import Step, Steps
@@ -110,7 +99,7 @@ def _of_step(step: Step) -> Iterator[Line]:
 
 
 def _of_matmul(step: Step, op: Operation, time: OperationTime, mechanism: str) -> Iterator[Line]:
-    factors = _FACTORS[op.name](step.shape, step.forward, step.machine.tile)
+    factors = _FACTORS[op.name](step.shape, step.forward, step.machine.profile.tile)
     size = step.footprint_bytes
     if size is None:
         size = float(footprint(step.shape, step.forward.chips, step.machine.profile))
@@ -131,7 +120,7 @@ def _of_cached(step: Step, op: Operation, time: OperationTime) -> Iterator[Line]
     size = size if step.footprint_bytes is None else step.footprint_bytes
     weights = bandwidth(step.machine.profile, step.machine.parameters, size, step.forward.chips)
     if time.memory_s > 0:
-        factors = _FACTORS[op.name](step.shape, step.forward, step.machine.tile)
+        factors = _FACTORS[op.name](step.shape, step.forward, step.machine.profile.tile)
         per_s = float(kv_bandwidth(step.machine, step.forward, weights))
         yield _streams("kv", op, factors, per_s, step, float(time.memory_s))
     if time.compute_s > 0:
@@ -197,13 +186,11 @@ def _kv(shape: Shape, step: Pass, tile: int) -> Factors:
             (float(split(shape.kv_heads, step.chips)), "KV heads"),
             (float(tiled(shape.head_dim, tile)), ""),
         ]
-    windowed = np.minimum(step.positions, shape.window) + step.tokens
-    full = step.positions + step.tokens
-    layers = (shape.layers - shape.window_layers) * full + shape.window_layers * windowed
+    positions = float(cached_positions(shape, step) / (step.batch * shape.layers))
     return [
         *_layers(shape),
         (float(step.batch), "sequences"),
-        (float(layers / shape.layers), "positions"),
+        (positions, "positions"),
         *kept,
         (float(shape.kv_bytes), "B"),
     ]
@@ -241,7 +228,7 @@ def _experts(shape: Shape, step: Pass, tile: int) -> Factors:
     if experts is None:
         return []
     groups = step.expert_groups
-    touched = float(busiest_group(experts, step.rows, groups) if groups > 1 else touched_experts(experts, step.rows))
+    touched = float(busiest_group(experts, step.rows, groups))
     out = float(tiled(split(experts.d_ff, step.chips / groups), tile))
     return [
         (float(experts.layers), "layers"),

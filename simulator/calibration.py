@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cost.collectives import Links
-from simulator.cost.operations import Pass, Shape
+from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, footprint, sampling_time, step_cost
 from simulator.errors import MeasurementError
 from simulator.fitting import Fit, Free, fit

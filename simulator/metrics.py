@@ -95,11 +95,10 @@ def _end_to_end(scenario: Scenario, metrics: Mapping[str, float], round_s: float
     decoded = workload.output_tokens - 1
     if round_s is None:
         return {"e2e_s": metrics["ttft_s"] + decoded * metrics["tpot_s"]}
-    longest = speculation.MAX_CHAINED_TOKENS if scenario.acceptance.kind == "markov" else speculation.MAX_LAW_TOKENS
-    if scenario.deployment.draft.ahead or decoded > longest:
+    processes = scenario.acceptance.processes(scenario.lookahead, decoded)
+    if scenario.deployment.draft.ahead or decoded > speculation.longest_law(processes):
         return {"e2e_s": metrics["ttft_s"] + decoded * metrics["tpot_s"]}
     together = workload.batch if workload.batching == "static" else 1
-    processes = scenario.acceptance.processes(scenario.lookahead, decoded)
     rounds = speculation.law_mean(speculation.rounds_to_tokens_law(processes, decoded, together))
     return {"rounds": rounds, "e2e_s": metrics["ttft_s"] + rounds * round_s}
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.errors import RefusedError
-from simulator.spec.processes import Process, Replay, RoundProcess, accepted_law
+from simulator.spec.processes import Process, Replay, RoundProcess
 
 Array = npt.NDArray[np.float64]
 Number = Any
@@ -103,9 +103,10 @@ def best_lookahead(acceptance_rate: Number, round_cost_by_lookahead: npt.ArrayLi
     return np.asarray(np.argmax(np.concatenate([plain, gains], axis=-1), axis=-1), dtype=np.int64)
 
 
-def emission_law(conditional: npt.ArrayLike) -> Array:
-    """P(a round emits 1, 2, ..., K+1 tokens); shape [K+1]."""
-    return accepted_law(conditional)
+def longest_law(acceptance: npt.ArrayLike | Sequence[Process]) -> int:
+    """Tokens up to which :func:`rounds_to_tokens_law` is quickly had: fewer where rounds depend on each other."""
+    chained = any(isinstance(one, RoundProcess) and len(one.initial) > 1 for one in _processes(acceptance))
+    return MAX_CHAINED_TOKENS if chained else MAX_LAW_TOKENS
 
 
 def rounds_to_tokens_law(acceptance: npt.ArrayLike | Sequence[Process], tokens: int, batch: int = 1) -> Array:
@@ -116,10 +117,10 @@ def rounds_to_tokens_law(acceptance: npt.ArrayLike | Sequence[Process], tokens: 
     whose sequence is replaced as soon as it ends has the law of one. Exact up to rounding.
 
     Raises:
-        RefusedError: more than :data:`MAX_LAW_TOKENS`.
+        RefusedError: more than :func:`longest_law`.
     """
-    if tokens > MAX_LAW_TOKENS:
-        raise RefusedError(f"the law of the rounds to {tokens:,} tokens; it is computed up to {MAX_LAW_TOKENS:,}")
+    if tokens > (longest := longest_law(acceptance)):
+        raise RefusedError(f"the law of the rounds to {tokens:,} tokens; it is computed up to {longest:,}")
     short = np.zeros(tokens + 1)
     for process in _processes(acceptance):
         short += process.weight * _short(process, tokens)

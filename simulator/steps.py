@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from simulator.cost.collectives import Links, message_time
-from simulator.cost.operations import LOGIT_BYTES, Pass, Shape, streamed_bytes
+from simulator.cost.operations import LOGIT_BYTES, streamed_bytes
 from simulator.cost.schedule import Span, spans
+from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, StepCost, TimedStep, footprint, sampling_time, step_cost, timed
 from simulator.errors import RefusedError
 from simulator.spec.hardware import (
@@ -131,7 +132,9 @@ class Steps:
         shared = deployment.hardware.shares_memory
         chips = 1 if shared else degree * deployment.pipeline_parallel
         plain = self.passes["plain_step"]
-        moved = streamed_bytes(plain.shape, _used(plain.forward, scenario.mean_positions), plain.machine.tile)
+        moved = streamed_bytes(
+            plain.shape, replace(plain.forward, positions=scenario.mean_positions), plain.machine.profile.tile
+        )
         floors = {"bandwidth_floor_s": float(moved) * (degree if shared else 1) / peak}
         if target.published_parameters is not None and target.experts is None:
             floors["nominal_floor_s"] = target.published_parameters * target.weight_bytes / chips / peak
@@ -219,10 +222,6 @@ def links_of(hardware: HardwareProfile, slice_text: str | None, degree: int) -> 
         if int(np.prod(axes)) == degree:
             return Links(bandwidth, axes, topology.wraps(axes))
     return Links(bandwidth, both_ways=isinstance(topology, TorusTopology))
-
-
-def _used(forward: Pass, positions: float) -> Pass:
-    return Pass(**(vars(forward) | {"positions": positions}))
 
 
 def _floats(cost: StepCost) -> dict[str, float]:

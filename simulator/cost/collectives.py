@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.cost.operations import Array, Number
+from simulator.cost.shape import Array, Number
 from simulator.spec.hardware import AllReduceCost, MessageCost
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simulator.cost.operations import LOGIT_BYTES, Shape, query_heads, split, tiled
+from simulator.cost.operations import LOGIT_BYTES, head, resident_weight_bytes
+from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
 
@@ -18,7 +19,7 @@ def memory_terms(scenario: Scenario) -> dict[str, float]:
     """
     deployment, batch = scenario.deployment, scenario.workload.batch
     target, degree, draft = scenario.target, deployment.target_degree, scenario.draft_model
-    tile, stages = _tile(scenario), deployment.pipeline_parallel
+    tile, stages = scenario.deployment.hardware.tile, deployment.pipeline_parallel
     terms = {
         "target weights": _weights(target, degree, tile, deployment.expert_parallel, stages),
         "target KV cache": _cache(target, degree, tile, batch, scenario.cache_positions) * _fullest(target, stages),
@@ -97,13 +98,8 @@ def _fullest(model: ModelSpec, stages: int) -> float:
     return float(split(model.layers, stages)) / model.layers
 
 
-def _tile(scenario: Scenario) -> int:
-    tile = scenario.deployment.hardware.peaks.tile
-    return tile.value if tile is not None else 1
-
-
 def _of_draft(scenario: Scenario, draft: ModelSpec) -> dict[str, float]:
-    degree, tile = scenario.deployment.draft_degree, _tile(scenario)
+    degree, tile = scenario.deployment.draft_degree, scenario.deployment.hardware.tile
     return {
         "draft weights": _weights(draft, degree, tile, 1, 1),
         "draft KV cache": _cache(draft, degree, tile, scenario.workload.batch, scenario.cache_positions),
@@ -115,40 +111,16 @@ def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int) 
 
     Of a pipeline's stages the first has the embedding, the last the head, and some have a layer more than others.
     """
-    each, width = model.weight_bytes, float(tiled(model.d_model, tile))
-    size = float(tiled(model.head_dim, tile))
-    heads = float(query_heads(Shape.of(model), chips))
-    positions = width * heads * size if model.positions == "relative" else 0.0
-    layers = model.layers * (_attention(model, chips, tile, width) + positions) * each
-    out = model.matrices * width
-    layers += (model.layers - model.expert_layers) * out * _part(model.d_ff, chips, tile) * each
-    if (experts := model.experts) is not None:
-        routed = float(split(experts.count, groups)) * _part(experts.d_ff, chips / groups, tile)
-        shared = _part(experts.shared_d_ff, chips, tile)
-        layers += model.expert_layers * out * (routed + shared) * each
-        layers += model.expert_layers * width * experts.count * model.activation_bytes
+    shape, width = Shape.of(model), float(tiled(model.d_model, tile))
+    layers = float(resident_weight_bytes(shape, chips, tile, groups))
+    if model.positions == "relative":
+        heads = float(query_heads(shape, chips)) * float(tiled(model.head_dim, tile))
+        layers += model.layers * width * heads * model.weight_bytes
     norms = (model.layers * model.norm_parameters + model.d_model) * model.activation_bytes
-    copies = 1 if model.tied_embeddings or stages > 1 else 2
-    embedding = copies * _part(model.vocabulary, chips, tile) * width * model.head_bytes
+    matrices = 1 if model.tied_embeddings or stages > 1 else 2
+    embedding = matrices * float(head(shape, Pass(1, 1, 0, chips), tile).streamed_bytes)
     learned = (model.max_positions or 0) * width * model.activation_bytes
-    return (layers + norms) * (_fullest(model, stages) if stages > 1 else 1.0) + embedding + learned
-
-
-def _part(size: float, chips: float, tile: int) -> float:
-    return float(tiled(split(size, chips), tile))
-
-
-def _attention(model: ModelSpec, chips: int, tile: int, width: float) -> float:
-    """Weights of one layer's attention on one chip."""
-    latent, size = model.latent, float(tiled(model.head_dim, tile))
-    if latent is None:
-        heads = float(query_heads(Shape.of(model), chips))
-        return width * size * 2 * (heads + float(split(model.kv_heads, chips)))
-    heads, value = float(split(model.heads, chips)), float(tiled(latent.value_dim or model.head_dim, tile))
-    key, rank = float(tiled(model.head_dim + latent.rotary_dim, tile)), float(tiled(latent.kv_rank, tile))
-    query = float(tiled(latent.query_rank, tile)) if latent.query_rank else 0.0
-    compress = width * (query + float(tiled(latent.kv_rank + latent.rotary_dim, tile)))
-    return compress + (query or width) * heads * key + rank * heads * (size + value) + heads * value * width
+    return (layers + norms) * _fullest(model, stages) + embedding + learned
 
 
 def _cache(model: ModelSpec, chips: int, tile: int, batch: int, positions: int) -> float:

@@ -8,148 +8,17 @@ split over groups of chips, and over the chips of a group. Operations stand here
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
-from scipy import special
 
-from simulator.spec.model import ModelSpec
-
-Array = npt.NDArray[np.float64]
-Number = Any  # a float, an int or an array of them: everything here broadcasts
+from simulator.cost.experts import busiest_group, touched_experts
+from simulator.cost.shape import Array, Experts, Latent, Number, Pass, Shape, query_heads, split, tiled
 
 LOGIT_BYTES = 4.0  # logits are float32 whatever the weights are
 PICK_BYTES = 8.0  # a logit and a token
 CACHED = ("attention", "distances")
 """Operations that read what grows with the positions, not weights."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The numbers of a ModelSpec that cost anything; each may be an array."""
-
-    layers: Number
-    d_model: Number
-    heads: Number
-    kv_heads: Number
-    head_dim: Number
-    d_ff: Number
-    feed_forward_matrices: Number
-    vocabulary: Number
-    weight_bytes: Number
-    kv_bytes: Number
-    activation_bytes: Number
-    head_bytes: Number | None = None
-    """Bytes of a weight of the LM head; those of the other weights unless given."""
-    all_reduces: Number = 2
-    """All-reduces of a layer: 1 where attention and feed-forward are added at once."""
-    experts: Experts | None = None
-    latent: Latent | None = None
-    window: Number = np.inf
-    """Positions that a windowed layer attends to."""
-    window_layers: Number = 0
-    relative: bool = False
-    """Whether attention adds scores of distances (Dai et al. 2019)."""
-
-    @classmethod
-    def of(cls, model: ModelSpec) -> Shape:
-        """The shape of one model."""
-        return cls(
-            model.layers,
-            model.d_model,
-            model.heads,
-            model.kv_heads,
-            model.head_dim,
-            model.d_ff,
-            model.matrices,
-            model.vocabulary,
-            model.weight_bytes,
-            model.kv_bytes,
-            model.activation_bytes,
-            model.head_bytes,
-            1 if model.block == "parallel" else 2,
-            Experts.of(model),
-            Latent.of(model),
-            model.window.positions if model.window is not None else np.inf,
-            model.window_layers,
-            model.positions == "relative",
-        )
-
-    @property
-    def expert_layers(self) -> Number:
-        """Layers whose feed-forward is routed."""
-        return 0 if self.experts is None else self.experts.layers
-
-
-@dataclass(frozen=True)
-class Experts:
-    """The routed feed-forwards of a Shape."""
-
-    layers: Number
-    count: Number
-    per_token: Number
-    d_ff: Number
-    shared_d_ff: Number
-    correlation: Number
-
-    @classmethod
-    def of(cls, model: ModelSpec) -> Experts | None:
-        """Those of one model, or None."""
-        own = model.experts
-        if own is None:
-            return None
-        return cls(model.expert_layers, own.count, own.per_token, own.d_ff, own.shared_d_ff, own.correlation)
-
-
-@dataclass(frozen=True)
-class Latent:
-    """The sizes of multi-head latent attention; ``query_rank`` is 0 where queries are not compressed."""
-
-    kv_rank: Number
-    rotary_dim: Number
-    query_rank: Number
-    value_dim: Number
-
-    @classmethod
-    def of(cls, model: ModelSpec) -> Latent | None:
-        """Those of one model, or None."""
-        own = model.latent
-        if own is None:
-            return None
-        return cls(own.kv_rank, own.rotary_dim, own.query_rank or 0, own.value_dim or model.head_dim)
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One forward pass: B sequences, T new tokens each, S positions read from the cache, X chips."""
-
-    batch: Number
-    tokens: Number
-    positions: Number
-    chips: Number
-    head_tokens: Number | None = None
-    """Tokens of each sequence whose logits are wanted; all T unless given. The draft and a prefill want the last."""
-    expert_groups: Number = 1
-    """Groups of chips over which experts are spread."""
-    dispatch: bool = False
-    """Whether tokens are sent to their experts, instead of every chip having all of them."""
-    stages: Number = 1
-    """Pipeline stages, each on X chips of its own."""
-    greedy: bool = False
-    """Whether only each chip's likeliest token and its logit are gathered, not the logits."""
-
-    @property
-    def rows(self) -> Array:
-        """Rows that a weight is multiplied with, B x T."""
-        return np.asarray(np.asarray(self.batch, dtype=np.float64) * self.tokens)
-
-    @property
-    def head_rows(self) -> Array:
-        """Rows that the LM head multiplies."""
-        wanted = self.tokens if self.head_tokens is None else self.head_tokens
-        return np.asarray(np.asarray(self.batch, dtype=np.float64) * wanted)
 
 
 @dataclass(frozen=True)
@@ -175,26 +44,6 @@ class Collective:
     kind: str
     count: Array
     payload_bytes: Array
-
-
-def split(amount: Number, chips: Number) -> Array:
-    """What one chip holds of ``amount`` units that cannot be cut: rounded up, so that the padding is charged."""
-    return np.asarray(np.ceil(np.asarray(amount, dtype=np.float64) / chips))
-
-
-def tiled(size: Number, tile: Number) -> Array:
-    """``size`` columns padded to whole tiles of the hardware."""
-    return np.asarray(split(size, tile) * tile)
-
-
-def query_heads(shape: Shape, chips: Number) -> Array:
-    """Query heads of one chip, padding included: those of its KV heads stay together.
-
-    Where there are more chips than KV heads, the chips that hold copies of one KV head share its query heads.
-    """
-    group = np.asarray(shape.heads, dtype=np.float64) / shape.kv_heads
-    sharers = np.maximum(np.floor(np.asarray(chips, dtype=np.float64) / shape.kv_heads), 1.0)
-    return np.asarray(split(shape.kv_heads, chips) * np.ceil(group / sharers))
 
 
 def operations(shape: Shape, step: Pass, tile: Number = 1) -> list[Operation]:
@@ -238,7 +87,7 @@ def _attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
         _Matrix(width, (heads + 2 * kv_heads) * size, whole_qkv, layers, rows, each).operation("qkv", step.chips),
         Operation(
             "attention",
-            np.asarray(_cached(shape, step) * 2 * kv_heads * size * shape.kv_bytes),
+            np.asarray(cached_positions(shape, step) * 2 * kv_heads * size * shape.kv_bytes),
             np.asarray(scores * heads * size),
             np.asarray(scores * shape.heads * shape.head_dim / step.chips),
             rows,
@@ -277,7 +126,7 @@ def _attended(shape: Shape, step: Pass) -> Array:
     return np.asarray((shape.layers - shape.window_layers) * causal + shape.window_layers * windowed)
 
 
-def _cached(shape: Shape, step: Pass) -> Array:
+def cached_positions(shape: Shape, step: Pass) -> Array:
     """Positions of the cache that are read and written, summed over sequences and layers."""
     full = np.asarray(step.positions, dtype=np.float64) + step.tokens
     windowed = np.minimum(step.positions, shape.window) + step.tokens
@@ -317,7 +166,7 @@ def _latent(shape: Shape, latent: Latent, step: Pass, tile: Number) -> list[Oper
         ),
         Operation(
             "attention",
-            np.asarray(_cached(shape, step) * tiled(down, tile) * shape.kv_bytes),
+            np.asarray(cached_positions(shape, step) * tiled(down, tile) * shape.kv_bytes),
             np.asarray(scores * heads),
             np.asarray(scores * shape.heads / chips),
             rows,
@@ -350,37 +199,6 @@ def _feed_forward(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
         dense("shared_experts", shape.experts.shared_d_ff, shape.experts.layers)
         found.append(_routed(shape, shape.experts, step, tile))
     return found
-
-
-def touched_experts(experts: Experts, rows: Number) -> Array:
-    """Distinct experts of a layer that ``rows`` tokens are routed to: ``E (1 - (1 - k/E)^n)`` in expectation.
-
-    n is the number of tokens that route independently, ``1 + (rows - 1)(1 - correlation)``.
-    """
-    independent = 1 + (np.asarray(rows, dtype=np.float64) - 1) * (1 - experts.correlation)
-    missed = np.power(1 - experts.per_token / np.asarray(experts.count, dtype=np.float64), independent)
-    return np.asarray(experts.count * (1 - missed))
-
-
-def busiest_group(experts: Experts, rows: Number, groups: Number) -> Array:
-    """Experts that the group of chips with the most of them touches, in expectation; the others wait for it.
-
-    The touched experts of a group are taken as binomial and the groups as independent of each other:
-    ``E[max] = sum over m of 1 - P(one group touches at most m)^groups``. Groups share a fixed sum, so that the truth
-    is a little less.
-    """
-    touched, count = touched_experts(experts, rows), np.asarray(experts.count, dtype=np.float64)
-    groups = np.asarray(groups, dtype=np.float64)
-    if np.all(groups <= 1):
-        return touched
-    own = np.ceil(count / groups)
-    probability = np.minimum(touched / count, 1.0)
-    total = np.zeros(np.broadcast(touched, groups).shape)
-    for m in range(int(own.max(initial=0))):
-        # P(X <= m) of a binomial is a regularised incomplete beta function.
-        below = special.betainc(np.maximum(own - m, 1.0), m + 1.0, 1 - probability)
-        total = total + np.where(m < own, 1 - below**groups, 0.0)
-    return np.where(groups > 1, total, touched)
 
 
 def _routed(shape: Shape, experts: Experts, step: Pass, tile: Number) -> Operation:
@@ -458,3 +276,16 @@ def weight_bytes_per_chip(shape: Shape, chips: Number, tile: Number = 1) -> Arra
     step = Pass(1, 1, 0, chips)
     ops = [op.streamed_bytes for op in operations(shape, step, tile) if op.name not in CACHED]
     return np.asarray(sum(ops) + head(shape, step, tile).streamed_bytes, dtype=np.float64)
+
+
+def resident_weight_bytes(shape: Shape, chips: Number, tile: Number = 1, expert_groups: Number = 1) -> Array:
+    """Weights of all layers on one chip, padding included: what streams where every expert is touched.
+
+    Norms, the LM head, embeddings and projections of distances are not among them.
+    """
+    if shape.experts is not None:
+        every = replace(shape.experts, per_token=shape.experts.count, correlation=0.0)
+        shape = replace(shape, experts=every)
+    step = Pass(1, 1, 0, chips, expert_groups=expert_groups)
+    ops = operations(shape, step, tile)
+    return np.asarray(sum(op.streamed_bytes for op in ops if op.name not in CACHED), dtype=np.float64)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.cost.operations import Array, Number, Operation
+from simulator.cost.operations import Operation
+from simulator.cost.shape import Array, Number
 from simulator.spec.fields import DType
 from simulator.spec.hardware import CostParameters, HardwareProfile
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulator.cost.operations import Pass, Shape
+from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, TimedStep, timed
 
 

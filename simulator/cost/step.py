@@ -10,18 +10,15 @@ import numpy as np
 from simulator.cost.collectives import CollectiveTime, Links, collective_time
 from simulator.cost.operations import (
     CACHED,
-    Array,
     Collective,
-    Number,
     Operation,
-    Pass,
-    Shape,
     collectives,
     head,
     operations,
     weight_bytes_per_chip,
 )
 from simulator.cost.roofline import OperationTime, attention_time, bandwidth, matmul_rate, matmul_time
+from simulator.cost.shape import Array, Number, Pass, Shape
 from simulator.spec.fields import DType
 from simulator.spec.hardware import CostParameters, HardwareProfile, SamplingCost
 from simulator.spec.terms import MECHANISMS
@@ -37,11 +34,6 @@ class Machine:
     dtype: DType
     sorts: bool = False
     """Whether choosing a token needs the logits in order (nucleus sampling)."""
-
-    @property
-    def tile(self) -> int:
-        """Columns to a multiple of which matrices are padded."""
-        return self.profile.peaks.tile.value if self.profile.peaks.tile else 1
 
     def flop_per_s(self, rows: Number, chips: Number) -> Array:
         """Achieved matrix-multiply rate of one chip that multiplies ``rows`` rows with each weight."""
@@ -96,7 +88,7 @@ def timed(
     def matmul(op: Operation) -> tuple[Operation, OperationTime]:
         return op, matmul_time(op, per_s, machine.flop_per_s(op.rows, step.chips), parameters)
 
-    layer_ops = operations(shape, step, machine.tile)
+    layer_ops = operations(shape, step, machine.profile.tile)
     kv_per_s = kv_bandwidth(machine, step, per_s)
 
     def cached(op: Operation) -> tuple[Operation, OperationTime]:
@@ -106,7 +98,7 @@ def timed(
     return TimedStep(
         [matmul(op) for op in layer_ops if op.name not in CACHED],
         [cached(op) for op in layer_ops if op.name in CACHED],
-        matmul(head(shape, step, machine.tile)),
+        matmul(head(shape, step, machine.profile.tile)),
         [(part, _collective(part, step, machine)) for part in collectives(shape, step)],
         sampling_time(parameters.sampling, shape.vocabulary, drawn, machine.sorts),
         parameters.step_overhead_s,
@@ -156,7 +148,7 @@ def step_cost(
 
 def footprint(shape: Shape, chips: Number, profile: HardwareProfile) -> Array:
     """Bytes that one memory system streams for the model's weights: a chip's share, or all where memory is shared."""
-    own = weight_bytes_per_chip(shape, chips, profile.peaks.tile.value if profile.peaks.tile else 1)
+    own = weight_bytes_per_chip(shape, chips, profile.tile)
     return np.asarray(own * chips) if profile.shares_memory else own
 
 

@@ -342,6 +342,11 @@ class HardwareProfile(Strict):
         """Whether all chips read through one memory bus, so that each has 1/X of its bandwidth."""
         return self.topology.kind == "shared_memory"
 
+    @property
+    def tile(self) -> int:
+        """Columns to a multiple of which matrices are padded; 1 where they are not."""
+        return self.peaks.tile.value if self.peaks.tile else 1
+
     def usable_bytes(self) -> float:
         """Memory of one chip that a program may use."""
         known = self.peaks.hbm_usable or self.peaks.hbm_capacity

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cost.collectives import Links, all_gather_time, all_reduce_time
-from simulator.cost.operations import Pass, Shape, weight_bytes_per_chip
+from simulator.cost.operations import weight_bytes_per_chip
+from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, step_cost
 from simulator.predict import predict, predict_scenario
 from simulator.spec.hardware import AllReduceCost

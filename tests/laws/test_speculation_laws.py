@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import speculation
+from simulator.spec.processes import accepted_law
 
 rates = st.floats(0, 1)
 depths = st.integers(0, 24)
@@ -15,7 +16,7 @@ depths = st.integers(0, 24)
 @given(st.lists(rates, max_size=24))
 def test_a_round_emits_one_to_k_plus_one(conditional: list[float]) -> None:
     assert 1.0 <= speculation.acceptance_length(conditional) <= len(conditional) + 1
-    law = speculation.emission_law(conditional)
+    law = accepted_law(conditional)
     assert law.min() >= -1e-15
     np.testing.assert_allclose(law.sum(), 1.0, atol=1e-12)
     mean = law @ np.arange(1, len(law) + 1)

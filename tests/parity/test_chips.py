@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cost.collectives import Links
-from simulator.cost.operations import Pass, Shape
 from simulator.cost.schedule import Span, spans
+from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, step_cost
 from simulator.des.chips import Chips, step_time
 from tests.builders import scenario

@@ -12,7 +12,8 @@ from runtime import programs
 from runtime.pair import Pair
 from runtime.programs import Bench
 from runtime.sampling import Sampling
-from simulator.cost.operations import Pass, Shape, collectives
+from simulator.cost.operations import collectives
+from simulator.cost.shape import Pass, Shape
 from simulator.spec.model import ModelSpec
 from tests import hlo_counts
 from tests.tiny_models import KINDS, tiny

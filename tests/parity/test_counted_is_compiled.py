@@ -37,7 +37,8 @@ from runtime.sampling import Sampling
 from runtime.step import Step
 from runtime.transformer import Decoder, share_out
 from simulator.cost.memory import memory_terms
-from simulator.cost.operations import Pass, Shape, head, operations
+from simulator.cost.operations import head, operations
+from simulator.cost.shape import Pass, Shape
 from simulator.spec.model import ModelSpec
 from tests.builders import scenario
 from tests.tiny_models import tiny

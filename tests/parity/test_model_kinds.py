@@ -69,7 +69,8 @@ def test_speculative_output_is_plain_output(kind: str) -> None:
     found = generate(Pair.of(target, draft), asked, 40, 3, GREEDY, jax.random.key(1))
     parted = compare(target, asked, plain, found.tokens)
     told(f"{kind}: {parted} of 4 sequences parted within the margin")
-    assert parted <= (4 if target.spec.compute_dtype == "bfloat16" else 1)
+    if target.spec.compute_dtype == "float32":  # in bfloat16 any may, and what decides is the margin
+        assert parted <= 1
     if not quantised:
         assert np.asarray(found.rounds).mean() < 35, "some drafted token must have been kept"
 
@@ -95,7 +96,7 @@ def test_scanned_layers_compute_what_unrolled_ones_do(kind: str) -> None:
     wanted, found = (generate_plain(Pair.of(model, None), asked, 20, GREEDY, key).tokens for model in (whole, scanned))
     assert compare(whole, asked, wanted, found) <= 1
     sharded = generate(Pair.of(scanned, scanned, 4), asked, 20, 3, GREEDY, key)
-    assert compare(whole, asked, wanted, sharded.tokens) <= 2
+    assert compare(whole, asked, wanted, sharded.tokens) <= 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.share import query_heads as held
-from simulator.cost.operations import Shape, query_heads
+from simulator.cost.shape import Shape, query_heads
 from simulator.spec.model import ModelSpec
 from tests.builders import model
 

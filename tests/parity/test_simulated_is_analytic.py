@@ -9,6 +9,7 @@ from scipy.stats import binom
 from simulator import speculation
 from simulator.des.rounds import simulate_rounds
 from simulator.predict import predict_scenario
+from simulator.spec.processes import accepted_law
 from simulator.spec.record import Distribution
 from tests.acceptance_laws import EVERY_LAW, law
 from tests.builders import scenario
@@ -40,7 +41,7 @@ def test_tokens_per_round_and_time_follow_the_exact_law(alpha: float, lookahead:
     bound = 3 * deviation * parts["round"] / np.sqrt(replications)
     assert spread(metrics["time_to_tokens_s"]).mean == pytest.approx(expected_s, abs=bound + 1e-9)
 
-    tokens = speculation.emission_law([alpha] * lookahead)
+    tokens = accepted_law([alpha] * lookahead)
     sizes = np.arange(1, len(tokens) + 1)
     per_round = np.sqrt(max(tokens @ sizes**2 - (tokens @ sizes) ** 2, 0.0))
     rounds = replications * batch * 127 / (tokens @ sizes)

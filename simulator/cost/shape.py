@@ -1,0 +1,151 @@
+"""What the cost model counts: a model's sizes, and one forward pass of it; each number may be an array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.spec.model import ModelSpec
+
+Array = npt.NDArray[np.float64]
+Number = Any  # a float, an int or an array of them: everything here broadcasts
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers of a ModelSpec that cost anything; each may be an array."""
+
+    layers: Number
+    d_model: Number
+    heads: Number
+    kv_heads: Number
+    head_dim: Number
+    d_ff: Number
+    feed_forward_matrices: Number
+    vocabulary: Number
+    weight_bytes: Number
+    kv_bytes: Number
+    activation_bytes: Number
+    head_bytes: Number | None = None
+    """Bytes of a weight of the LM head; those of the other weights unless given."""
+    all_reduces: Number = 2
+    """All-reduces of a layer: 1 where attention and feed-forward are added at once."""
+    experts: Experts | None = None
+    latent: Latent | None = None
+    window: Number = np.inf
+    """Positions that a windowed layer attends to."""
+    window_layers: Number = 0
+    relative: bool = False
+    """Whether attention adds scores of distances (Dai et al. 2019)."""
+
+    @classmethod
+    def of(cls, model: ModelSpec) -> Shape:
+        """The shape of one model."""
+        own = ("layers", "d_model", "heads", "kv_heads", "head_dim", "d_ff", "vocabulary")
+        sizes = ("weight_bytes", "kv_bytes", "activation_bytes", "head_bytes", "window_layers")
+        return cls(
+            **{name: getattr(model, name) for name in (*own, *sizes)},
+            feed_forward_matrices=model.matrices,
+            all_reduces=1 if model.block == "parallel" else 2,
+            experts=Experts.of(model),
+            latent=Latent.of(model),
+            window=model.window.positions if model.window is not None else np.inf,
+            relative=model.positions == "relative",
+        )
+
+    @property
+    def expert_layers(self) -> Number:
+        """Layers whose feed-forward is routed."""
+        return 0 if self.experts is None else self.experts.layers
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The routed feed-forwards of a Shape."""
+
+    layers: Number
+    count: Number
+    per_token: Number
+    d_ff: Number
+    shared_d_ff: Number
+    correlation: Number
+
+    @classmethod
+    def of(cls, model: ModelSpec) -> Experts | None:
+        """Those of one model, or None."""
+        own = model.experts
+        if own is None:
+            return None
+        return cls(model.expert_layers, own.count, own.per_token, own.d_ff, own.shared_d_ff, own.correlation)
+
+
+@dataclass(frozen=True)
+class Latent:
+    """The sizes of multi-head latent attention; ``query_rank`` is 0 where queries are not compressed."""
+
+    kv_rank: Number
+    rotary_dim: Number
+    query_rank: Number
+    value_dim: Number
+
+    @classmethod
+    def of(cls, model: ModelSpec) -> Latent | None:
+        """Those of one model, or None."""
+        own = model.latent
+        if own is None:
+            return None
+        return cls(own.kv_rank, own.rotary_dim, own.query_rank or 0, own.value_dim or model.head_dim)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One forward pass: B sequences, T new tokens each, S positions read from the cache, X chips."""
+
+    batch: Number
+    tokens: Number
+    positions: Number
+    chips: Number
+    head_tokens: Number | None = None
+    """Tokens of each sequence whose logits are wanted; all T unless given. The draft and a prefill want the last."""
+    expert_groups: Number = 1
+    """Groups of chips over which experts are spread."""
+    dispatch: bool = False
+    """Whether tokens are sent to their experts, instead of every chip having all of them."""
+    stages: Number = 1
+    """Pipeline stages, each on X chips of its own."""
+    greedy: bool = False
+    """Whether only each chip's likeliest token and its logit are gathered, not the logits."""
+
+    @property
+    def rows(self) -> Array:
+        """Rows that a weight is multiplied with, B x T."""
+        return np.asarray(np.asarray(self.batch, dtype=np.float64) * self.tokens)
+
+    @property
+    def head_rows(self) -> Array:
+        """Rows that the LM head multiplies."""
+        wanted = self.tokens if self.head_tokens is None else self.head_tokens
+        return np.asarray(np.asarray(self.batch, dtype=np.float64) * wanted)
+
+
+def split(amount: Number, chips: Number) -> Array:
+    """What one chip holds of ``amount`` units that cannot be cut: rounded up, so that the padding is charged."""
+    return np.asarray(np.ceil(np.asarray(amount, dtype=np.float64) / chips))
+
+
+def tiled(size: Number, tile: Number) -> Array:
+    """``size`` columns padded to whole tiles of the hardware."""
+    return np.asarray(split(size, tile) * tile)
+
+
+def query_heads(shape: Shape, chips: Number) -> Array:
+    """Query heads of one chip, padding included: those of its KV heads stay together.
+
+    Where there are more chips than KV heads, the chips that hold copies of one KV head share its query heads.
+    """
+    group = np.asarray(shape.heads, dtype=np.float64) / shape.kv_heads
+    sharers = np.maximum(np.floor(np.asarray(chips, dtype=np.float64) / shape.kv_heads), 1.0)
+    return np.asarray(split(shape.kv_heads, chips) * np.ceil(group / sharers))
