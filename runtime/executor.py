@@ -136,12 +136,13 @@ def measure_here(
     if probes is not None:
         builders, beyond = {**builders, **probes.builders}, {**beyond, **probes.beyond}
     runs = build_all(builders, report)
+    longer = LONGER if asked.in_place else 1
     session = interleaved(
         runs,
         beyond=beyond,
-        visits=VISITS * (LONGER if asked.in_place else 1),
-        window_s=WINDOW_S,
-        budget_s=BUDGET_S * (LONGER if asked.in_place else 1),
+        visits=VISITS * longer,
+        window_s=WINDOW_S * min(longer, 2),
+        budget_s=BUDGET_S * longer * min(longer, 2),
         report=report,
         warmed_up=bench.forget_warm_up,
     )

@@ -83,6 +83,14 @@ class Generations:
 
 
 @dataclass(frozen=True)
+class InPlace:
+    """The names of loops of rounds, and for each part two of them and how much more of it the first does."""
+
+    whole: str
+    parts: dict[str, tuple[str, str, int]]
+
+
+@dataclass(frozen=True)
 class PointPlan:
     """The names of the timed programs of one point."""
 
@@ -93,8 +101,7 @@ class PointPlan:
     cold_less: str = ""
     sampling: str = ""
     generation: str = ""
-    inside: dict[str, str] = field(default_factory=dict)
-    """By part: loops of rounds in which it is done again; under `round`, that of whole rounds."""
+    inside: InPlace | None = None
 
     def record(self, point: Point, session: Session, bench: Workbench, provenance: dict[str, Any]) -> RunRecord:
         """The measured record."""
@@ -125,16 +132,16 @@ class PointPlan:
 
     def _inside(self, session: Session, timings: dict[str, Timing], lookahead: int) -> dict[str, Any]:
         """Parts timed in place, what they sum to, and by how much that and the sum of isolated parts miss the round."""
-        if not self.inside or "draft_first_step" not in timings:
+        if self.inside is None:
             return {}
-        whole = session.timing(self.inside["round"]).median
-        found = {"draft_first_step": timings["draft_first_step"].median}
-        for part, name in self.inside.items():
-            if part != "round":
-                once = session.beyond(name, self.inside["round"]).median / in_place.times_more(part)  # type: ignore[arg-type]
-                found[part] = once
+        whole = session.timing(self.inside.whole).median
+        found = {
+            part: session.beyond(more, less).median / times for part, (more, less, times) in self.inside.parts.items()
+        }
         alone = {name: timing.median for name, timing in timings.items() if name in found}
-        sums = {"in_place": _summed(found, lookahead), "isolated": _summed(alone, lookahead)}
+        sums = {"in_place": _summed(found, lookahead)}
+        if "draft_first_step" in alone:
+            sums["isolated"] = _summed(alone, lookahead)
         return {
             "in_place": {f"{name}_s": seconds for name, seconds in found.items()}
             | {"round_s": whole}
@@ -161,10 +168,6 @@ def _summed(parts: dict[str, float], lookahead: int) -> float:
     """Seconds of the parts of a round, one after the other."""
     drafted = parts["draft_first_step"] + (lookahead - 1) * parts.get("draft_step", 0.0)
     return drafted + parts["verify_step"] + parts["sampling"]
-
-
-def _again(bench: programs.Bench, acceptance: Acceptance, part: in_place.Part) -> Callable[[], Run]:
-    return lambda: in_place.rounds_with_more(bench, acceptance, part).run
 
 
 def _of_generations(runs: Generations, timings: dict[str, Timing], batch: int) -> dict[str, float | Distribution]:
@@ -198,7 +201,7 @@ class Workbench:
         self.builders: dict[str, Callable[[], Run]] = {}
         self.generations: dict[str, Generations] = {}
         self.cold: dict[str, tuple[str, str]] = {}
-        """By pair: the loop with a first draft step, and the loop that it is set against."""
+        """By pair, or by program: a loop that is wanted for its difference to another, and that other."""
         self._report = report
         self._asked = asked
         self._targets: dict[str, Pair] = {}
@@ -226,22 +229,21 @@ class Workbench:
         if generation not in self.builders:
             self.generations[generation] = Generations(bench, scenario.acceptance)
             self.builders[generation] = self.generations[generation].build
-        inside = self._in_place(generation, bench, scenario.acceptance) if self._asked.in_place else {}
+        inside = self._in_place(generation, bench, scenario.acceptance) if self._asked.in_place else None
         return PointPlan(plain, verify, one, *self.cold[both], sampling, generation, inside)
 
-    def _in_place(self, generation: str, bench: programs.Bench, acceptance: Acceptance) -> dict[str, str]:
-        """Loops of whole rounds, and of rounds in which one part is done again."""
-        parts: list[in_place.Part] = ["verify_step", "sampling"]
-        if bench.lookahead > 1:
-            parts.append("draft_step")
-        whole = self._add(f"whole {generation}", lambda b: programs.rounds(b, acceptance), bench)
-        names = {"round": whole}
-        for part in parts:
-            name = f"{part} again, {generation}"
-            self.builders.setdefault(name, _again(bench, acceptance, part))
-            self.cold[name] = (name, whole)
-            names[part] = name
-        return names
+    def _in_place(self, generation: str, bench: programs.Bench, acceptance: Acceptance) -> InPlace:
+        """Loops of whole rounds, and of rounds that do more or less of one part."""
+
+        def named(rounds: in_place.Rounds) -> str:
+            return self._add(f"{rounds}: {generation}", lambda b: in_place.loop_of(b, acceptance, rounds), bench)
+
+        found = {}
+        for part, wanted in in_place.parts(bench.lookahead).items():
+            more, less = named(wanted.more), named(wanted.less)
+            self.cold[more] = (more, less)
+            found[part] = (more, less, wanted.times)
+        return InPlace(named("whole"), found)
 
     def forget_warm_up(self) -> None:
         """Generations so far were to warm up: no part of any result."""

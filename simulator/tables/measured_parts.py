@@ -60,12 +60,12 @@ def _row(record: RunRecord, draft: str, chips: int, lookahead: int) -> Iterator[
     found = record.provenance.get("in_place")
     if isinstance(found, Mapping):
         parts = [found.get(f"{part}_s") for part in _PARTS]
-        shares = [found["in_place_sum_over_round"] - 1, found["isolated_sum_over_round"] - 1]
+        sums = [found.get(f"{name}_sum_over_round") for name in ("in_place", "isolated")]
         yield (
             draft,
             str(chips),
             str(lookahead),
             figures(found["round_s"] * 1e3),
             *("" if seconds is None else figures(seconds * 1e3) for seconds in parts),
-            *(f"{share:+.1%}" for share in shares),
+            *("" if total is None else f"{total - 1:+.1%}" for total in sums),
         )

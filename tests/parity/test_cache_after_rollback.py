@@ -8,17 +8,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.testing as npt
+import pytest
 from jax import lax
 
+from runtime.arithmetic import from_bits
 from runtime.decode_loop import DecodeState, Setting, decode_round, drafter_of, start
 from runtime.forcing import Forcing
 from runtime.kv_cache import KVCache
 from runtime.sampling import Sampling
 from runtime.transformer import Decoder
 from simulator.spec.acceptance import RateAcceptance
-from tests.tiny_models import decoder, noisy, prompts, tiny
+from tests.tiny_models import KINDS, decoder, noisy, prompts, tiny
 
 LOOKAHEAD, ROUNDS, POSITIONS = 3, 5, 64
+TOLERANCE = {"float32": 1e-6, "bfloat16": 2**-6}
+"""Of the largest entry: a few roundings of the type."""
 SETTING = Setting(output_tokens=40, lookahead=LOOKAHEAD, positions=POSITIONS, sampling=Sampling())
 
 
@@ -36,17 +40,20 @@ def after_rounds(target: Decoder, draft: Decoder, asked: jax.Array, forcing: For
     return state
 
 
-def assert_same_cache(cache: KVCache, fresh: KVCache, valid: np.ndarray) -> None:
-    """Equal where ``valid`` [B, S], in every layer."""
+def largest_gap(cache: KVCache, fresh: KVCache, valid: np.ndarray) -> float:
+    """Largest difference where ``valid`` [B, S], in any layer, over the largest entry there."""
+    gaps = []
     for name in ("keys", "values"):
         for kept, made in zip(getattr(cache, name), getattr(fresh, name), strict=True):
-            rows, wanted = (np.moveaxis(np.asarray(a), 1, 2)[valid] for a in (kept, made))
-            npt.assert_allclose(rows, wanted, atol=1e-5)
+            rows, wanted = (np.moveaxis(np.asarray(from_bits(a), np.float32), 1, 2)[valid] for a in (kept, made))
+            gaps.append(float(np.abs(rows - wanted).max() / np.abs(wanted).max()))
+    return max(gaps)
 
 
-def test_cache_is_that_of_a_fresh_prefill() -> None:
-    target = decoder(tiny(), 0)
-    draft = noisy(target, 1, 0.2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_cache_is_that_of_a_fresh_prefill(kind: str) -> None:
+    target = decoder(tiny(**KINDS[kind]), 0)
+    draft = decoder(tiny(), 8) if target.spec.weight_dtype.startswith("int") else noisy(target, 1, 0.2)
     asked = prompts(5, 4, 64)
     # Forced to 0.7, so that some rounds keep nothing and some everything, which the draft's cache must survive.
     forcing = Forcing.of(RateAcceptance(kind="rate", acceptance_rate=0.7), LOOKAHEAD)
@@ -66,7 +73,7 @@ def test_cache_is_that_of_a_fresh_prefill() -> None:
         (draft, state.draft_cache, valid & (np.arange(POSITIONS) < cursor[:, None] - 1)),
     ):
         _, fresh = model(tokens, model.empty_cache(len(tokens), POSITIONS), zero, fresh=True)
-        assert_same_cache(cache, fresh, rows)
+        assert largest_gap(cache, fresh, rows) < TOLERANCE[model.spec.compute_dtype]
 
 
 def test_frozen_sequences_emit_nothing_and_keep_their_cursor() -> None:
