@@ -91,7 +91,7 @@ def _child(options: argparse.Namespace) -> int:
     elif request["task"] == "probe":
         from runtime.probes import probe_here
 
-        answer = [r.to_json() for r in probe_here(request["devices"], request["dtype"], say)]
+        answer = [r.to_json() for r in probe_here(request, say)]
     else:
         from runtime.asked import Asked
         from runtime.executor import measure_here, points_from

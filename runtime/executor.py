@@ -11,7 +11,8 @@ import jax
 from runtime.asked import ORDINARY, Asked
 from runtime.children import run_child
 from runtime.host import describe_host
-from runtime.probes import ProbeJobs, probe_records
+from runtime.probe_jobs import ProbeJobs
+from runtime.probes import probe_points, probe_records
 from runtime.timing import Run, build_all, interleaved
 from runtime.workbench import Workbench
 from simulator.errors import RefusedError
@@ -131,7 +132,7 @@ def measure_here(
     report("building")
     bench = Workbench(report, asked)
     plans = [bench.plan(point.scenario) for point in points]
-    probes = ProbeJobs(devices, points[0].scenario.target.compute_dtype) if probed else None
+    probes = ProbeJobs(probe_points(devices, points[0].scenario.target.compute_dtype)) if probed else None
     builders, beyond = bench.builders, dict(bench.cold.values())
     if probes is not None:
         builders, beyond = {**builders, **probes.builders}, {**beyond, **probes.beyond}

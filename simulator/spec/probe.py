@@ -16,9 +16,14 @@ ProbeKind = Literal[
     "forward",  # one forward pass of T tokens, no token drawn
     "first_draft_step",  # one forward pass of T = 2 of `model`, right after one of `partner`
     "verification",  # accept or reject T - 1 tokens and draw one, from logits that are there
-    "round",  # one whole round: `model` drafts T - 1 tokens for `partner`
+    "round",  # one whole round in a loop of rounds: `model` drafts T - 1 tokens for `partner`
+    "generation",  # the same in real generations from a prompt to the last token, with the tokens counted
+    "dispatch",  # one call of a compiled program that does next to nothing, waited for
     "all_reduce",  # one all-reduce of `payload` bytes on every chip
 ]
+
+
+Role = Literal["fit", "test", "control"]
 
 
 class _Data(Strict):
@@ -61,11 +66,12 @@ class Timing(_Data):
     """Windows dropped because other processes were busy."""
 
 
-class ProbeRecord(_Data):
-    """One measured time and the shapes it belongs to."""
+class ProbePoint(_Data):
+    """What is timed: a kind of work and the shapes it is done on."""
 
-    schema_version: Literal[1] = 1
     kind: ProbeKind
+    role: Role = "fit"
+    """Whether a calibration is fitted to it, tested on it, or drift is seen by it."""
     chips: Annotated[int, Field(ge=1)]
     """X, devices."""
     batch: Annotated[int, Field(ge=1)] = 1
@@ -80,15 +86,42 @@ class ProbeRecord(_Data):
     """The model that runs."""
     partner: ModelSpec | None = None
     """The model that ran before it, or the target of the round."""
+
+    @property
+    def key(self) -> str:
+        """First 12 hex digits of the SHA-256 of what is timed, whatever role it plays."""
+        shared = self.model_dump(mode="json", include=set(ProbePoint.model_fields) - {"role"}, exclude_defaults=True)
+        return digest(shared)
+
+    @property
+    def rows(self) -> int:
+        """B x T."""
+        return self.batch * self.tokens
+
+
+class ProbeRecord(ProbePoint):
+    """One measured time and the shapes it belongs to."""
+
+    schema_version: Literal[1] = 1
     time: Timing
+    """Seconds; of a round and a generation, of one round."""
+    tokens_per_round: Annotated[float, Field(ge=1)] | None = None
+    """Tokens that a round emitted on average (generation)."""
+    process: str = ""
+    """In which process of a design it was timed."""
     host: HostDescription
 
     @property
     def id(self) -> str:
         """First 12 hex digits of the SHA-256 of the record."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return digest(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return self.model_dump(mode="json", exclude_defaults=True) | {"schema_version": 1}
+
+
+def digest(data: Any) -> str:
+    """First 12 hex digits of the SHA-256 of plain data."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
