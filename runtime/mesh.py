@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
@@ -23,6 +24,9 @@ from runtime.share import SPLIT
 from runtime.transformer import Decoder, share_out
 from simulator.errors import RefusedError
 from simulator.spec.model import ModelSpec
+
+MADE_UP = 1_000_003
+"""Random numbers that made-up weights repeat: a prime, so that rows of a matrix differ."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -90,6 +94,34 @@ def place_random(spec: ModelSpec, key: PRNGKey, mesh: Mesh, degree: int, lowerin
         return share_out(Decoder(spec, rngs=nnx.Rngs(params=key), lowering=lowering), degree, axes_of(mesh, degree))
 
     made: Decoder = jax.jit(make, out_shardings=_shardings(jax.eval_shape(make, key), mesh))(key)
+    return made
+
+
+def place_made_up(spec: ModelSpec, seed: int, mesh: Mesh, degree: int) -> Decoder:
+    """A model for timing alone: random numbers over and over, made on the host in no time, where nothing is compiled.
+
+    Its weights have the usual sizes, so that no number overflows or vanishes, but they repeat, and every chip's count
+    gives another model.
+    """
+
+    def make() -> Decoder:
+        return share_out(Decoder(spec, rngs=nnx.Rngs(params=jax.random.key(0))), degree, axes_of(mesh, degree))
+
+    shapes = jax.eval_shape(make)
+    block = np.random.default_rng(seed).standard_normal(MADE_UP, np.float32)
+
+    def filled(shape: jax.ShapeDtypeStruct, sharding: NamedSharding) -> jax.Array:
+        if jnp.issubdtype(shape.dtype, jnp.integer):
+            values = np.resize(np.abs(block * 40).astype(np.int8), shape.shape).astype(shape.dtype)
+        elif shape.ndim < 2:
+            values = np.ones(shape.shape, shape.dtype)
+        else:
+            values = np.resize(block / np.sqrt(shape.shape[-2]), shape.shape).astype(shape.dtype)
+        return jax.device_put(values, sharding)
+
+    leaves, structure = jax.tree.flatten(shapes)
+    shardings = jax.tree.leaves(_shardings(shapes, mesh))
+    made: Decoder = jax.tree.unflatten(structure, [filled(*both) for both in zip(leaves, shardings, strict=True)])
     return made
 
 

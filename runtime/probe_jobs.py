@@ -21,7 +21,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from runtime import programs
 from runtime.generations import Generations
 from runtime.host import describe_host
-from runtime.mesh import chip_mesh, on_chips, place_random
+from runtime.mesh import chip_mesh, on_chips, place_made_up
 from runtime.pair import Pair
 from runtime.sampling import Sampling
 from runtime.timing import Run, Session
@@ -94,9 +94,8 @@ class ProbeJobs:
         return [r for job in self._jobs_by_name.values() for r in job.records(session, host, process)]
 
     def _place(self, spec: ModelSpec) -> None:
-        key = jax.random.fold_in(jax.random.key(0), len(self._models))
         if spec.name not in self._models:
-            self._models[spec.name] = place_random(spec, key, self.mesh, self.devices)
+            self._models[spec.name] = place_made_up(spec, len(self._models), self.mesh, self.devices)
 
     def _jobs(self, point: ProbePoint) -> list[_Job]:
         name = f"{point.kind} {point.key}"
@@ -139,9 +138,9 @@ class ProbeJobs:
         model, partner = self._models[point.model.name], point.partner
         pair = Pair(model, None, self.mesh) if partner is None else Pair(self._models[partner.name], model, self.mesh)
         lookahead = point.tokens - 1 if partner is not None else 0
-        positions = point.positions or None
+        positions, reads = point.positions or None, point.kind == "generation"
         sampling = Sampling(temperature=1.0)
-        return programs.Bench(pair, point.batch, PROMPT, OUTPUT, lookahead, sampling, positions=positions)
+        return programs.Bench(pair, point.batch, PROMPT, OUTPUT, lookahead, sampling, positions=positions, read=reads)
 
     def _verification(self, point: ProbePoint) -> Run:
         """Needs no model but its vocabulary: the smallest there is stands in."""
@@ -149,10 +148,10 @@ class ProbeJobs:
             raise MeasurementError("a verification needs a vocabulary")
         small = {"layers": 1, "d_model": 8, "heads": 1, "kv_heads": 1, "head_dim": 8, "d_ff": 8}
         spec = point.model.model_copy(update=small)
-        model = place_random(spec, jax.random.key(0), self.mesh, self.devices)
+        model = place_made_up(spec, 0, self.mesh, self.devices)
         lookahead = point.tokens - 1
         pair = Pair(model, model if lookahead else None, self.mesh)
-        bench = programs.Bench(pair, point.batch, 1, 2, lookahead, Sampling(temperature=1.0))
+        bench = programs.Bench(pair, point.batch, 1, 2, lookahead, Sampling(temperature=1.0), read=False)
         return programs.verdicts(bench).run
 
     def _all_reduce(self, payload: int) -> Run:

@@ -18,7 +18,7 @@ from simulator.spec.fields import DType
 from simulator.spec.probe import ProbePoint, ProbeRecord, digest
 
 TIMEOUT_S = 1200.0
-VISITS = 5
+VISITS = 7
 WINDOW_S = 0.05
 SECONDS_A_POINT = 1.2
 """After so long for every point, a process stops waiting for quiet windows."""
@@ -60,7 +60,8 @@ class Process:
 def processes(design: Design, device_counts: Sequence[int] | None = None) -> list[Process]:
     """A design cut into processes: points to fit and to test mixed by lot, anew in every replicate.
 
-    Each begins with the control, whose times tell how far one process differs from the next.
+    Each begins with the controls, whose times tell how far one process differs from the next. A generation is timed
+    beside a plain step of its target, so that what the two have to do with each other owes nothing to drift.
     """
     found = []
     points = design.points(None if device_counts is None else tuple(device_counts))
@@ -70,9 +71,27 @@ def processes(design: Design, device_counts: Sequence[int] | None = None) -> lis
             random.Random(f"{design.name} {chips} {replicate}").shuffle(mixed)
             count = -(-len(mixed) // design.points_per_process)
             for number in range(count):
-                chosen = (design.control_point(chips), *mixed[number::count])
-                found.append(Process(f"r{replicate}-x{chips}-{number + 1}of{count}", chips, chosen))
+                chosen = mixed[number::count]
+                unlike = {point.key: point for point in [*chosen, *_plain_steps(chosen)]}
+                timed = (*design.control_points(chips), *unlike.values())
+                found.append(Process(f"r{replicate}-x{chips}-{number + 1}of{count}", chips, timed))
     return found
+
+
+def _plain_steps(points: Sequence[ProbePoint]) -> list[ProbePoint]:
+    """Of the target of every generation."""
+    return [
+        ProbePoint(
+            kind="decode_step",
+            role=point.role,
+            chips=point.chips,
+            batch=point.batch,
+            positions=point.positions,
+            model=point.partner,
+        )
+        for point in points
+        if point.kind == "generation"
+    ]
 
 
 def measure_design(

@@ -59,6 +59,9 @@ class Bench:
     seed: int = 0
     positions: int | None = None
     """S, allocated positions of each cache; just enough unless given."""
+    read: bool = True
+    """Whether the models read a prompt first. What a step takes does not depend on it, and compiling that takes longer
+    than all the timing."""
 
     @property
     def setting(self) -> Setting:
@@ -77,9 +80,27 @@ class Bench:
 
     def state(self) -> DecodeState:
         """A fresh state behind a random prompt of P tokens."""
-        prompts = self.random_tokens(self.prompt_tokens)
-        fresh: DecodeState = prefill(self.setting, self.pair, prompts, stream(self.seed, "decoding"))
+        prompts, key = self.random_tokens(self.prompt_tokens), stream(self.seed, "decoding")
+        if not self.read:
+            return self._unread(prompts, key)
+        fresh: DecodeState = prefill(self.setting, self.pair, prompts, key)
         return fresh
+
+    def _unread(self, prompts: Tokens, key: jax.Array) -> DecodeState:
+        """The state behind a prompt, with caches of zeros."""
+        shapes: DecodeState = jax.eval_shape(prefill, self.setting, self.pair, prompts, key)
+        shapes = replace(shapes, key=key)
+        state: DecodeState = jax.tree.map(
+            lambda x: x if isinstance(x, jax.Array) else jnp.zeros(x.shape, x.dtype), shapes
+        )
+        count = jnp.ones((self.batch,), jnp.int32)
+        return replace(
+            state,
+            emitted=count,
+            limit=count * self.output_tokens,
+            prompt_tokens=count * self.prompt_tokens,
+            last_two=prompts[:, -2:],
+        )
 
     def forcing(self, acceptance: Acceptance | None, name: str) -> Forcing:
         """What forces the accepted counts of one generation, by the stream ``name``."""

@@ -11,9 +11,10 @@ from simulator.des.rounds import MAX_TOKENS, simulate_rounds
 from simulator.metrics import closed_form_metrics
 from simulator.spec.hardware import Calibration
 from simulator.spec.load import Point
-from simulator.spec.record import RunRecord, Status, new_record
+from simulator.spec.record import RunRecord, Status, Validation, new_record
 from simulator.spec.scenario import Scenario
 from simulator.steps import Step, Steps
+from simulator.uncertainty import relative_spreads, with_intervals
 
 REPLICATIONS = 400
 """Independent runs behind each simulated distribution."""
@@ -27,7 +28,10 @@ class Prediction:
     mechanisms: dict[str, dict[str, float]]
     metrics: dict[str, float]
     status: Status
+    validation: Validation
     provenance: dict[str, Any]
+    spreads: dict[str, float]
+    """Relative standard deviations of metrics, where the calibration says how sure it is."""
 
 
 def predict(points: Sequence[Point]) -> list[RunRecord]:
@@ -38,6 +42,7 @@ def predict(points: Sequence[Point]) -> list[RunRecord]:
         shared = {
             "axes": point.axes,
             "status": prediction.status,
+            "validation": prediction.validation,
             "components": prediction.components,
             "provenance": prediction.provenance,
         }
@@ -55,7 +60,8 @@ def predict(points: Sequence[Point]) -> list[RunRecord]:
         if not playable:
             prediction.provenance["not_simulated"] = f"more than {MAX_TOKENS:,} output tokens"
         simulated = simulate_rounds(point.scenario, prediction.components, REPLICATIONS) if fits else {}
-        records.append(new_record("simulated", point.scenario, metrics=simulated, **shared))
+        played = with_intervals(simulated, prediction.spreads)
+        records.append(new_record("simulated", point.scenario, metrics=played, **shared))
     return records
 
 
@@ -65,7 +71,8 @@ def predict_scenario(scenario: Scenario) -> Prediction:
     mechanisms = steps.mechanisms()
     components = {name: sum(by.values()) for name, by in mechanisms.items()}
     terms, on_own = memory_terms(scenario), draft_terms(scenario)
-    metrics = closed_form_metrics(scenario, components) | steps.floors()
+    spreads = relative_spreads(steps)
+    metrics = with_intervals(closed_form_metrics(scenario, components), spreads) | steps.floors()
     metrics["memory_per_chip_bytes"] = max(sum(terms.values()), sum(on_own.values()))
     provenance: dict[str, Any] = {
         "calibration": describe(steps.calibration_name, steps.calibration),
@@ -80,7 +87,16 @@ def predict_scenario(scenario: Scenario) -> Prediction:
         provenance["speedup_baseline"] += ", those of the draft left idle"
     if beyond := outside_calibration(steps, ("prefill", "draft_prefill")):
         provenance["prefill_extrapolated"] = beyond
-    return Prediction(components, mechanisms, metrics, _status(steps, terms, on_own), provenance)
+    status = _status(steps, terms, on_own)
+    return Prediction(components, mechanisms, metrics, status, _validation(steps, status), provenance, spreads)
+
+
+def _validation(steps: Steps, status: Status) -> Validation:
+    """Validated where the calibration passed on held-out shapes of this machine, and the question lies in its range."""
+    claim = steps.calibration.validation
+    if claim is None or not claim.passed or status.state != "ok":
+        return Validation()
+    return Validation(state="validated", record=claim.record)
 
 
 def _status(steps: Steps, terms: dict[str, float], on_own: dict[str, float]) -> Status:
@@ -145,6 +161,7 @@ def _asked(step: Step) -> list[tuple[str, float]]:
         ("weight_bytes_per_chip", model.streamed_parameters * model.weight_bytes / (forward.chips * forward.stages)),
         ("rows", float(forward.rows)),
         ("layers", model.layers),
+        ("width", model.d_model),
         ("chips", forward.chips),
         ("positions", forward.positions),
         ("payload_bytes", float(forward.rows) * model.d_model * model.activation_bytes),

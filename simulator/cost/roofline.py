@@ -1,8 +1,8 @@
 """Counts x calibration -> seconds, and which roof binds (Williams, Waterman, Patterson 2009).
 
-``time = max(bytes / (peak_bandwidth * efficiency), flop / (peak_flop_per_s * efficiency))``. Where a table T(n) was
-measured, it replaces the flat start of the roofline for weight-streaming matmuls: real kernels change between one and
-two rows and at tile edges.
+``time = max(bytes / (peak_bandwidth * efficiency), flop / (peak_flop_per_s * efficiency))``; the longer hides of the
+shorter what the machine overlaps. Where a table T(n) was measured, it replaces the flat start of the roofline for
+weight-streaming matmuls: real kernels change between one and two rows and at tile edges.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from simulator.spec.hardware import CostParameters, HardwareProfile
 
 @dataclass(frozen=True)
 class OperationTime:
-    """Seconds of one operation by the roof that binds it; the other roof's slack is not charged."""
+    """Seconds of one operation by roof: all of the one that binds, of the other what is not overlapped."""
 
     memory_s: Array
     compute_s: Array
@@ -83,14 +83,17 @@ def matmul_time(
     memory = operation.streamed_bytes / bytes_per_s
     if parameters.row_factor:
         return OperationTime(memory, memory * (row_factor(parameters, operation.rows) - 1))
-    return _roof(memory, operation.flop / flop_per_s)
+    return _roof(memory, operation.flop / flop_per_s, parameters.overlap)
 
 
-def attention_time(operation: Operation, bytes_per_s: Array, flop_per_s: Number) -> OperationTime:
+def attention_time(
+    operation: Operation, bytes_per_s: Array, flop_per_s: Number, parameters: CostParameters
+) -> OperationTime:
     """Attention over cached keys and values."""
-    return _roof(operation.streamed_bytes / bytes_per_s, operation.flop / flop_per_s)
+    return _roof(operation.streamed_bytes / bytes_per_s, operation.flop / flop_per_s, parameters.overlap)
 
 
-def _roof(memory: Array, compute: Array) -> OperationTime:
-    bound = memory >= compute
-    return OperationTime(np.where(bound, memory, 0.0), np.where(bound, 0.0, compute))
+def _roof(memory: Array, compute: Array, overlap: float) -> OperationTime:
+    """The longer of both, and of the shorter what the longer does not hide."""
+    bound, exposed = memory >= compute, 1.0 - overlap
+    return OperationTime(np.where(bound, memory, exposed * memory), np.where(bound, exposed * compute, compute))

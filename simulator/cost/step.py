@@ -39,6 +39,14 @@ class Machine:
         """Achieved matrix-multiply rate of one chip that multiplies ``rows`` rows with each weight."""
         return matmul_rate(self.profile, self.parameters, self.dtype, rows, chips)
 
+    def attention_flop_per_s(self, rows: Number, chips: Number) -> Array:
+        """The same of attention over cached keys and values."""
+        if self.parameters.attention_efficiency is None:
+            return self.flop_per_s(rows, chips)
+        share = chips if self.profile.shares_memory else 1
+        peak = self.profile.peaks.matmul[self.dtype].value_flop_per_s
+        return np.asarray(peak * self.parameters.attention_efficiency / share, dtype=np.float64)
+
 
 @dataclass(frozen=True)
 class StepCost:
@@ -92,7 +100,7 @@ def timed(
     kv_per_s = kv_bandwidth(machine, step, per_s)
 
     def cached(op: Operation) -> tuple[Operation, OperationTime]:
-        return op, attention_time(op, kv_per_s, machine.flop_per_s(op.rows, step.chips))
+        return op, attention_time(op, kv_per_s, machine.attention_flop_per_s(op.rows, step.chips), parameters)
 
     drawn = np.asarray(sampled_rows, dtype=np.float64) * step.batch
     return TimedStep(

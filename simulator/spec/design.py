@@ -73,8 +73,8 @@ class Design(Strict):
     """Width of a head, unless a shape says how many heads there are."""
     positions: Count
     """S, unless a group says another."""
-    control: ShapeText
-    """A model whose decode step is timed in every process, against drift."""
+    controls: Annotated[tuple[ShapeText, ...], Field(min_length=1)]
+    """Models whose decode steps are timed in every process: by how much they differ between processes is drift."""
     replicates: Annotated[int, Field(ge=1, le=20)] = 1
     """In how many processes each shape is timed."""
     points_per_process: Annotated[int, Field(ge=2, le=500)] = 24
@@ -119,10 +119,11 @@ class Design(Strict):
                     found.setdefault(point.key, point)
         return list(found.values())
 
-    def control_point(self, chips: int) -> ProbePoint:
-        """The decode step that every process times."""
-        return ProbePoint(
-            kind="decode_step", role="control", chips=chips, positions=self.positions, model=self.spec(self.control)
+    def control_points(self, chips: int) -> tuple[ProbePoint, ...]:
+        """The decode steps that every process times."""
+        return tuple(
+            ProbePoint(kind="decode_step", role="control", chips=chips, positions=self.positions, model=self.spec(text))
+            for text in self.controls
         )
 
     def _of(self, group: Group, role: Role) -> list[ProbePoint]:

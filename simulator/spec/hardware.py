@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from simulator.spec.confidence import Range, Uncertainty, ValidationClaim
 from simulator.spec.fields import (
     Bytes,
     BytesPerSecond,
@@ -223,6 +224,11 @@ class CostParameters(Strict):
     """The same for reading cached keys and values; that of the weights where absent."""
     matmul_efficiency: Annotated[tuple[RowEfficiencyPoint, ...], Field(min_length=1)] | Efficiency
     """Achieved over peak matrix-multiply rate: one number, or a curve over the rows that are multiplied."""
+    attention_efficiency: Efficiency | None = None
+    """Achieved over peak matrix-multiply rate of attention over the cache; that of the weights where absent."""
+    overlap: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of the shorter of an operation's memory and arithmetic time that the longer hides: 1 on an accelerator
+    that prefetches, 0 where weights are first packed and then multiplied."""
     row_factor: tuple[RowPoint, ...] = ()
     """T(n), where measured: overrides the roofline's flat start."""
     step_overhead_s: Seconds
@@ -263,21 +269,6 @@ class FittedValue(Strict):
     """Where it stands."""
 
 
-class Range(Strict):
-    """A closed interval."""
-
-    low: float
-    """Smallest value seen in the fit."""
-    high: float
-    """Largest value seen in the fit."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.low > self.high:
-            raise mistake("a low that is not above high", "low")
-        return self
-
-
 class Calibration(Strict):
     """Parameters that somebody measured or fitted, and how far to trust them."""
 
@@ -302,13 +293,17 @@ class Calibration(Strict):
     records: tuple[Source, ...] = ()
     """Ids of the probe records behind it."""
     validity: dict[
-        Literal["weight_bytes_per_chip", "rows", "layers", "payload_bytes", "chips", "positions"], Range
+        Literal["weight_bytes_per_chip", "rows", "layers", "width", "payload_bytes", "chips", "positions"], Range
     ] = {}
     """Where the fit holds, by axis."""
     cache_read: Literal["used", "allocated"] = "used"
     """Whether attention reads the positions in use, or the whole of a static cache."""
     parameters: Annotated[tuple[CostParameters, ...], Field(min_length=1)]
     """One set that holds for any number of chips, or one for each number that was measured."""
+    uncertainty: tuple[Uncertainty, ...] = ()
+    """For each of those numbers, how sure the parameters are."""
+    validation: ValidationClaim | None = None
+    """A run of `sps validate device` that this calibration passed or failed."""
 
     @model_validator(mode="after")
     def _one_set_per_chip_count(self) -> Self:
@@ -321,6 +316,10 @@ class Calibration(Strict):
     def for_chips(self, chips: int) -> CostParameters | None:
         """The set that holds for ``chips``, or None."""
         return next((p for p in self.parameters if p.chips in (None, chips)), None)
+
+    def uncertainty_for(self, chips: int) -> Uncertainty | None:
+        """How sure the set for ``chips`` is, or None where nobody said."""
+        return next((u for u in self.uncertainty if u.chips == chips), None)
 
 
 class HardwareProfile(Strict):
