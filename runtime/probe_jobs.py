@@ -29,11 +29,10 @@ from runtime.transformer import Decoder
 from simulator.errors import MeasurementError
 from simulator.spec.acceptance import RateAcceptance
 from simulator.spec.model import ModelSpec
-from simulator.spec.probe import HostDescription, ProbePoint, ProbeRecord
+from simulator.spec.probe import FORCED_RATE, HostDescription, ProbePoint, ProbeRecord
 
 PROMPT = OUTPUT = 64
-LAW = RateAcceptance(kind="rate", acceptance_rate=0.7)
-"""Of rounds and generations. What a round takes does not depend on it."""
+LAW = RateAcceptance(kind="rate", acceptance_rate=FORCED_RATE)
 VERIFIED = 5
 """Tokens of the verification that stands before a first draft step."""
 
@@ -98,7 +97,7 @@ class ProbeJobs:
             self._models[spec.name] = place_made_up(spec, len(self._models), self.mesh, self.devices)
 
     def _jobs(self, point: ProbePoint) -> list[_Job]:
-        name = f"{point.kind} {point.key}"
+        name = f"{point.kind} {point.key} {point.role}"
         match point.kind:
             case "all_reduce":
                 return [_Job(name, partial(self._all_reduce, int(point.payload_bytes)), point)]

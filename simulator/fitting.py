@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import least_squares
+from scipy.special import ndtri, stdtrit
 
 Array = npt.NDArray[np.float64]
 
@@ -71,6 +72,14 @@ def fit(residuals: Callable[[Mapping[str, float]], Array], free: Mapping[str, Fr
     return Fit(values, covariance * np.outer(width, width), left)
 
 
+FIRST_NOISE = 0.05
+NOISE_STEPS = 3
+TOLERANCE = 3.0
+"""Residuals beyond so many times the noise begin to count linearly."""
+MEDIAN_OF_NORMAL = 0.6745
+"""Median of the absolute value of a standard normal number."""
+
+
 @dataclass(frozen=True)
 class LinearFit:
     """Estimates of a linear model in the order of its columns, with their covariance, and the data's residuals."""
@@ -82,50 +91,72 @@ class LinearFit:
     """Of each datum: by how much its own residual is too small, being fitted to itself."""
 
 
-def fit_linear(
-    matrix: Array, wanted: Array, prior: Array | None = None, prior_wanted: Array | None = None, noise: float = 0.05
-) -> LinearFit:
+def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None) -> LinearFit:
     """Numbers of at least 0 that minimise ``rho((matrix @ numbers - wanted) / noise)``, with rho the soft L1 loss.
+
+    Residuals well beyond the noise count linearly, so that one bad measurement cannot bend the rest. The noise is that
+    of the data, found along the way: so what is believed beforehand gives way to data without noise.
 
     Args:
         matrix: [data, numbers].
         wanted: [data].
-        prior: [priors, numbers], what is believed beforehand, in units of its own standard deviation.
-        prior_wanted: [priors].
-        noise: residuals well beyond it count linearly, so that one bad measurement cannot bend the rest.
+        prior: [beliefs, numbers], sums that are believed to be 0, in units of their own standard deviation.
 
-    The covariance is the sandwich ``H^-1 (sum of squared scores) H^-1`` of M-estimation (Huber 1964; White 1980),
-    scaled by n / (n - p); numbers that end at 0 are taken as known to within what the data say of them alone.
+    The covariance is ``s^2 (X^T X + beliefs)^-1``, with ``s^2`` the variance of the data as M-estimation has it: mean
+    squared score over squared mean curvature, times n / (n - p) (Huber 1981, section 7.6).
     """
     scale = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
-    scaled = matrix / scale
-    extra = np.zeros((0, len(scale))) if prior is None else prior / scale * noise
-    extra_wanted = np.zeros(0) if prior_wanted is None else prior_wanted * noise
-    rows, target = np.vstack([scaled, extra]), np.concatenate([wanted, extra_wanted])
-    start = np.maximum(np.linalg.lstsq(rows, target, rcond=1e-12)[0], 1e-9)
+    data = matrix / scale
+    beliefs = np.zeros((0, len(scale))) if prior is None else prior / scale
+    noise, found = FIRST_NOISE, np.full(len(scale), 1e-9)
+    for _ in range(NOISE_STEPS):
+        found = _robust(data, wanted, beliefs * noise, noise, found)
+        left = data @ found - wanted
+        _, leverage = _hessian(data, left, beliefs * noise, noise)
+        freedom = max(len(wanted) - float(leverage.sum()), 1.0)
+        middle = float(np.median(np.abs(left))) / MEDIAN_OF_NORMAL * np.sqrt(len(wanted) / freedom)
+        noise = float(np.clip(middle, 1e-9, 1.0))
+    _, leverage = _hessian(data, left, beliefs * noise, noise)
+    bend = 1 + (left / (TOLERANCE * noise)) ** 2
+    freedom = max(len(wanted) - float(leverage.sum()), 1.0)
+    # Not the sandwich of White (1980): where a number rests on one or two data it takes their residuals for the noise.
+    variance = float(np.sum(left**2 / bend)) / freedom / float(np.mean(bend**-1.5)) ** 2
+    # The variance is itself known from a few residuals only: wider, as Student's law has it at 90 %.
+    variance *= float(stdtrit(freedom, 0.95) / ndtri(0.95)) ** 2
+    inverse = np.linalg.pinv(data.T @ data + beliefs.T @ beliefs * noise**2, hermitian=True)
+    covariance = inverse * variance / np.outer(scale, scale)
+    return LinearFit(found / scale, covariance, left, np.clip(leverage, 0.0, 0.99))
+
+
+def _robust(data: Array, wanted: Array, beliefs: Array, noise: float, start: Array) -> Array:
+    """The numbers, with the loss bending at ``TOLERANCE`` times the noise."""
+    rows = np.vstack([data, beliefs])
+    target = np.concatenate([wanted, np.zeros(len(beliefs))])
+
+    def residuals(numbers: Array) -> Array:
+        return np.asarray(rows @ numbers - target)
+
+    def jacobian(_: Array) -> Array:
+        return rows
+
     solution = least_squares(
-        lambda x: rows @ x - target,
-        start,
-        jac=lambda _: rows,
-        bounds=(np.zeros(len(scale)), np.full(len(scale), np.inf)),
+        residuals,
+        np.maximum(start, 1e-9),
+        jac=jacobian,
+        bounds=(np.zeros(rows.shape[1]), np.full(rows.shape[1], np.inf)),
         loss="soft_l1",
-        f_scale=noise,
+        f_scale=TOLERANCE * noise,
         xtol=1e-14,
         ftol=1e-14,
         gtol=1e-14,
-        max_nfev=2000,
+        max_nfev=1000,
     )
-    left = rows @ solution.x - target
-    tension = np.sqrt(1 + (left / noise) ** 2)
-    slope, curve = left / tension, 1 / tension**3
-    hessian = rows.T @ (rows * curve[:, None])
-    inverse = np.linalg.pinv(hessian, hermitian=True)
-    count = len(wanted)
-    data, scores = rows[:count], slope[:count]
-    leverage = np.einsum("ij,jk,ik->i", data, inverse, data) * curve[:count]
-    freedom = max(count - float(leverage.sum()), 1.0)
-    spread = float(scores @ scores) / freedom
-    prior_part = extra.T @ extra * spread
-    meat = (data.T @ (data * scores[:, None] ** 2)) * count / freedom + prior_part
-    covariance = inverse @ meat @ inverse / np.outer(scale, scale)
-    return LinearFit(solution.x / scale, covariance, left[:count], np.clip(leverage, 0.0, 0.99))
+    return np.asarray(solution.x, dtype=np.float64)
+
+
+def _hessian(data: Array, left: Array, beliefs: Array, noise: float) -> tuple[Array, Array]:
+    """The inverse of the loss's curvature, and the leverage of each datum."""
+    curve = (1 + (left / (TOLERANCE * noise)) ** 2) ** -1.5
+    inverse = np.linalg.pinv(data.T @ (data * curve[:, None]) + beliefs.T @ beliefs, hermitian=True)
+    leverage = np.einsum("ij,jk,ik->i", data, inverse, data) * curve
+    return np.asarray(inverse), np.asarray(leverage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,8 +22,11 @@ Array = npt.NDArray[np.float64]
 FITTED = ("decode_step", "forward", "first_draft_step", "verification", "round")
 LEAST = 8
 """Records of passes that a fit needs."""
+BEND = 0.2
+"""By how much of the usual time of a byte its arithmetic strays from a line over the rows, for one standard deviation."""
 NINE_IN_TEN = 1.6449
 """Standard deviations within which nine in ten normal errors lie."""
+REWEIGHTED = 1
 COMPONENTS = {
     "plain_step": ("decode_step",),
     "draft_step": ("decode_step",),
@@ -35,7 +39,7 @@ COMPONENTS = {
 
 
 def calibrate(
-    probes: Sequence[ProbeRecord], profile: HardwareProfile, name: str, date: str | None = None
+    probes: Sequence[ProbeRecord], profile: HardwareProfile, name: str, date: dt.date | None = None
 ) -> HardwareProfile:
     """``profile`` with a calibration ``name`` fitted to ``probes``, one set of parameters a chip count.
 
@@ -95,9 +99,21 @@ def host_profile(profile: HardwareProfile, host: HostDescription) -> HardwarePro
 def solve(records: Sequence[ProbeRecord], predictor: Predictor, form: Form) -> LinearFit:
     """Fit the numbers of ``form`` to ``records``, relative errors weighing alike."""
     matrix, constant = predictor.linear(records, form)
-    measured = np.array([record.time.median for record in records])
-    beliefs, believed = _beliefs(form, matrix, measured)
-    return fit_linear(matrix / measured[:, None], 1 - constant / measured, beliefs, believed)
+    return solve_linear(matrix, constant, np.array([record.time.median for record in records]), form)
+
+
+def solve_linear(matrix: Array, constant: Array, measured: Array, form: Form) -> LinearFit:
+    """Numbers of ``form`` for which ``matrix @ numbers + constant`` is about ``measured``."""
+    fit = _weighted(matrix, constant, measured, measured, form)
+    for _ in range(REWEIGHTED):
+        # Errors relative to what is predicted: relative to what was measured, times that came out short would count more.
+        usual = np.maximum(matrix @ fit.values + constant, 0.2 * measured)
+        fit = _weighted(matrix, constant, measured, usual, form)
+    return fit
+
+
+def _weighted(matrix: Array, constant: Array, measured: Array, usual: Array, form: Form) -> LinearFit:
+    return fit_linear(matrix / usual[:, None], (measured - constant) / usual, _beliefs(form, matrix, usual))
 
 
 def spreads(records: Sequence[ProbeRecord], fit: LinearFit) -> dict[str, float]:
@@ -130,8 +146,8 @@ def _named(form: Form, fit: LinearFit) -> dict[str, float]:
     return dict(zip(form.names, fit.values.tolist(), strict=True))
 
 
-def _beliefs(form: Form, matrix: Array, measured: Array) -> tuple[Array, Array]:
-    """What is believed of the numbers before they are fitted, weakly: rows that should be about 0 or about a number.
+def _beliefs(form: Form, matrix: Array, measured: Array) -> Array:
+    """What is believed of the numbers before they are fitted, weakly: sums that should be about 0.
 
     The curve of bandwidth bends little between its points, cached keys and values come about as fast as weights, the
     time of a flop bends little over the rows, and every number has about the size at which it would explain a part of
@@ -155,13 +171,22 @@ def _beliefs(form: Form, matrix: Array, measured: Array) -> tuple[Array, Array]:
         rows.append(row)
     if curve:
         believe(2 * usual, **{KV: 1.0, names[curve[-1]]: -1.0})
-    for few, more in zip(form.rows, form.rows[1:], strict=False):
-        # Packing costs the same for any number of rows, arithmetic grows with them: between the two.
-        believe(usual, **{f"{FLOP}{few}": 1.0, f"{FLOP}{more}": -1.0})
+    a_byte = {n: _byte_of(matrix, curve, column[f"{FLOP}{n}"]) for n in form.rows}
+    for few, between, more in zip(form.rows, form.rows[1:], form.rows[2:], strict=False):
+        # What a byte of weights costs beyond reading it: packing it, the same for all, and arithmetic, as many rows.
+        near = (more - between) / (more - few)
+        weights = {few: -near, between: 1.0, more: near - 1.0}
+        believe(BEND * usual, **{f"{FLOP}{n}": weight * a_byte[n] for n, weight in weights.items()})
     for name in (ATTENTION, *SECONDS):
         size = _usual(matrix[:, [column[name]]], measured)
         believe(size, **{name: 1.0})
-    return np.array(rows), np.zeros(len(rows))
+    return np.array(rows)
+
+
+def _byte_of(matrix: Array, curve: Sequence[int], flop: int) -> float:
+    """How much of the time of a byte one unit of the time of a flop makes, in passes of that many rows."""
+    alone = (matrix[:, flop] > 0) & (matrix[:, curve].sum(axis=1) > 0)
+    return float(np.median(matrix[alone, flop] / matrix[np.ix_(alone, curve)].sum(axis=1))) if alone.any() else 1.0
 
 
 def _usual(columns: Array, measured: Array) -> float:

@@ -19,6 +19,7 @@ from simulator.units import format_quantity
 SECONDS = (
     "step_overhead",
     "layer_overhead",
+    "layer_overhead_many_rows",
     "round_overhead",
     "sampling_base",
     "sampling_per_logit",
@@ -74,6 +75,7 @@ class Form:
             "overlap": 0.0,
             "step_overhead": seconds["step_overhead"],
             "layer_overhead": seconds["layer_overhead"],
+            "layer_overhead_many_rows": seconds["layer_overhead_many_rows"],
             "round_overhead": seconds["round_overhead"],
             "sampling": {"base": seconds["sampling_base"], "per_logit": seconds["sampling_per_logit"]},
             "verification": {"base": seconds["verification_base"], "per_logit": seconds["verification_per_logit"]},
@@ -100,13 +102,15 @@ def values_of(parameters: CostParameters) -> tuple[Form, dict[str, float]]:
         tuple((point.payload_bytes, point.time_s) for point in table),
     )
     verification = parameters.verification or parameters.sampling
-    values = {f"{BYTE}{index + 1}": 1 / point.efficiency for index, point in enumerate(points)}
+    attention = parameters.attention_efficiency
+    values = {ATTENTION: 1 / attention if isinstance(attention, float) else 1.0}
+    values |= {f"{BYTE}{index + 1}": 1 / point.efficiency for index, point in enumerate(points)}
     values |= {f"{FLOP}{point.rows}": 1 / point.efficiency for point in rows if point.rows > 1}
     values |= {
         KV: 1 / (parameters.kv_efficiency or 1.0),
-        ATTENTION: 1 / (parameters.attention_efficiency or 1.0),
         "step_overhead": parameters.step_overhead_s,
         "layer_overhead": parameters.layer_overhead_s,
+        "layer_overhead_many_rows": parameters.layer_overhead_many_rows_s,
         "round_overhead": parameters.round_overhead_s,
         "sampling_base": parameters.sampling.base_s,
         "sampling_per_logit": parameters.sampling.per_logit_s,

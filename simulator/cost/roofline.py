@@ -14,7 +14,9 @@ import numpy as np
 from simulator.cost.operations import Operation
 from simulator.cost.shape import Array, Number
 from simulator.spec.fields import DType
-from simulator.spec.hardware import CostParameters, HardwareProfile
+from simulator.spec.hardware import CostParameters, HardwareProfile, RowEfficiencyPoint
+
+Rates = tuple[RowEfficiencyPoint, ...] | float
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,21 @@ def bandwidth(profile: HardwareProfile, parameters: CostParameters, footprint_by
 def matmul_rate(
     profile: HardwareProfile, parameters: CostParameters, dtype: DType, rows: Number, chips: Number
 ) -> Array:
-    """Achieved FLOP/s of one chip that multiplies ``rows`` rows, B x T.
+    """Achieved FLOP/s of one chip that multiplies ``rows`` rows, B x T, with weights."""
+    return _rate(profile, parameters.matmul_efficiency, dtype, rows, chips)
 
-    Interpolated in the logarithm of the rows, held constant beyond the ends of the curve. Devices of one host share
-    its cores.
-    """
-    peak, curve = profile.peaks.matmul[dtype].value_flop_per_s, parameters.matmul_efficiency
+
+def attention_rate(
+    profile: HardwareProfile, parameters: CostParameters, dtype: DType, rows: Number, chips: Number
+) -> Array:
+    """The same of attention over cached keys and values."""
+    curve = parameters.attention_efficiency
+    return _rate(profile, parameters.matmul_efficiency if curve is None else curve, dtype, rows, chips)
+
+
+def _rate(profile: HardwareProfile, curve: Rates, dtype: DType, rows: Number, chips: Number) -> Array:
+    """Interpolated in the logarithm of the rows, constant beyond the ends of the curve. Devices of one host share cores."""
+    peak = profile.peaks.matmul[dtype].value_flop_per_s
     share = np.asarray(chips, dtype=np.float64) if profile.shares_memory else 1.0
     count = np.asarray(rows, dtype=np.float64)
     if not isinstance(curve, tuple):

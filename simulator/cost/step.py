@@ -17,7 +17,7 @@ from simulator.cost.operations import (
     operations,
     weight_bytes_per_chip,
 )
-from simulator.cost.roofline import OperationTime, attention_time, bandwidth, matmul_rate, matmul_time
+from simulator.cost.roofline import OperationTime, attention_rate, attention_time, bandwidth, matmul_rate, matmul_time
 from simulator.cost.shape import Array, Number, Pass, Shape
 from simulator.spec.fields import DType
 from simulator.spec.hardware import CostParameters, HardwareProfile, SamplingCost
@@ -41,11 +41,7 @@ class Machine:
 
     def attention_flop_per_s(self, rows: Number, chips: Number) -> Array:
         """The same of attention over cached keys and values."""
-        if self.parameters.attention_efficiency is None:
-            return self.flop_per_s(rows, chips)
-        share = chips if self.profile.shares_memory else 1
-        peak = self.profile.peaks.matmul[self.dtype].value_flop_per_s
-        return np.asarray(peak * self.parameters.attention_efficiency / share, dtype=np.float64)
+        return attention_rate(self.profile, self.parameters, self.dtype, rows, chips)
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class TimedStep:
     collectives: list[tuple[Collective, CollectiveTime]]
     sampling_s: Array
     step_overhead_s: float
-    layer_overhead_s: float
+    layer_overhead_s: Array
 
     @property
     def operations(self) -> Iterator[Operation]:
@@ -110,7 +106,7 @@ def timed(
         [(part, _collective(part, step, machine)) for part in collectives(shape, step)],
         sampling_time(parameters.sampling, shape.vocabulary, drawn, machine.sorts),
         parameters.step_overhead_s,
-        parameters.layer_overhead_s,
+        parameters.layer_overhead_s + np.where(np.asarray(step.rows) > 1, parameters.layer_overhead_many_rows_s, 0.0),
     )
 
 

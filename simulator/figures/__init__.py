@@ -3,11 +3,13 @@
 style.py   colours, symbols, dashes and patterns; the layout that reads at 400 pixels; NOT VALIDATED
 curves.py  predicted against seen, time to N tokens
 speedup.py speedup over K
+held_out.py  errors of held-out shapes
 bars.py    the round and its parts, the step and its mechanisms
 """
 
 from simulator.figures.bars import mechanisms, rounds
 from simulator.figures.curves import parity, time_to_tokens
+from simulator.figures.held_out import held_out
 from simulator.figures.speedup import speedup
 
-__all__ = ["mechanisms", "parity", "rounds", "speedup", "time_to_tokens"]
+__all__ = ["held_out", "mechanisms", "parity", "rounds", "speedup", "time_to_tokens"]

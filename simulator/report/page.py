@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from simulator.compare import Comparison
-from simulator.report.sections import Section, sections
+from simulator.report.sections import Page, Section, sections
 from simulator.tables import Column, Table
 
 # Nothing is fetched, whatever a record says: the browser itself refuses.
@@ -21,8 +21,12 @@ _LONG_WORDS = 40
 
 
 def report(comparison: Comparison) -> str:
-    """The whole page. All words that come from records are escaped."""
-    page = sections(comparison)
+    """The whole page of a comparison."""
+    return rendered(sections(comparison))
+
+
+def rendered(page: Page) -> str:
+    """A page as HTML. All words that come from records are escaped."""
     plots = [figure.plot for section in page.sections for figure in section.figures]
     numbers = itertools.count()
     body = [

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 from simulator.errors import ConfigError
 from simulator.spec import library
 from simulator.spec.fields import Bytes, DType, Name, Source, Strict, mistake
+from simulator.spec.load import tuples
 from simulator.spec.model import ModelSpec
 from simulator.spec.probe import ProbeKind, ProbePoint, Role
 from simulator.spec.problems import from_validation, in_file_order
@@ -155,7 +156,7 @@ def load_design(path: str | Path) -> Design:
     """
     document = library.read_mapping(Path(path), str(path))
     try:
-        design = Design.model_validate(_tuples(document.data))
+        design = Design.model_validate(tuples(document.data))
     except ValidationError as error:
         raise ConfigError(in_file_order(from_validation(error, document, Design, ()))) from None
     try:
@@ -164,10 +165,3 @@ def load_design(path: str | Path) -> Design:
         words = "; ".join(str(item["msg"]) for item in error.errors())
         raise ConfigError((document.place(()).problem("", f"shapes that make models: {words}"),)) from None
     return design
-
-
-def _tuples(data: Any) -> Any:
-    """Lists as the tuples that they are read into; a single value where a list may stand is a list of one."""
-    if isinstance(data, dict):
-        return {key: _tuples(value) for key, value in data.items()}
-    return tuple(_tuples(value) for value in data) if isinstance(data, list) else data

@@ -224,8 +224,8 @@ class CostParameters(Strict):
     """The same for reading cached keys and values; that of the weights where absent."""
     matmul_efficiency: Annotated[tuple[RowEfficiencyPoint, ...], Field(min_length=1)] | Efficiency
     """Achieved over peak matrix-multiply rate: one number, or a curve over the rows that are multiplied."""
-    attention_efficiency: Efficiency | None = None
-    """Achieved over peak matrix-multiply rate of attention over the cache; that of the weights where absent."""
+    attention_efficiency: Annotated[tuple[RowEfficiencyPoint, ...], Field(min_length=1)] | Efficiency | None = None
+    """The same of attention over the cache; that of the weights where absent."""
     overlap: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the shorter of an operation's memory and arithmetic time that the longer hides: 1 on an accelerator
     that prefetches, 0 where weights are first packed and then multiplied."""
@@ -235,6 +235,8 @@ class CostParameters(Strict):
     """Fixed time of one step."""
     layer_overhead_s: Seconds
     """Fixed time of one layer, collectives apart."""
+    layer_overhead_many_rows_s: Seconds = 0.0
+    """What it takes longer with more than one row: other kernels, which pack their operands."""
     all_reduce: AllReduceCost | None = None
     """Time of an all-reduce; needed wherever a step runs on more than one chip."""
     point_to_point: MessageCost | None = None
@@ -254,6 +256,9 @@ class CostParameters(Strict):
         if isinstance(self.matmul_efficiency, tuple):
             curve = tuple((float(p.rows), p.efficiency) for p in self.matmul_efficiency)
             _increasing("matmul_efficiency", curve, "rows")
+        if isinstance(self.attention_efficiency, tuple):
+            curve = tuple((float(p.rows), p.efficiency) for p in self.attention_efficiency)
+            _increasing("attention_efficiency", curve, "rows")
         _increasing("row_factor", tuple((float(p.rows), p.factor) for p in self.row_factor), "rows")
         return self
 

@@ -75,13 +75,14 @@ def scenario_from(resolved: Any) -> Scenario:
     Raises:
         pydantic.ValidationError: the data are no resolved scenario.
     """
-    return Scenario.model_validate(_tuples(resolved))
+    return Scenario.model_validate(tuples(resolved))
 
 
-def _tuples(data: Any) -> Any:
+def tuples(data: Any) -> Any:
+    """Lists as the tuples that frozen models hold."""
     if isinstance(data, dict):
-        return {key: _tuples(value) for key, value in data.items()}
-    return tuple(_tuples(value) for value in data) if isinstance(data, list) else data
+        return {key: tuples(value) for key, value in data.items()}
+    return tuple(tuples(value) for value in data) if isinstance(data, list) else data
 
 
 def _points(

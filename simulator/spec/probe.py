@@ -23,6 +23,9 @@ ProbeKind = Literal[
 ]
 
 
+FORCED_RATE = 0.7
+"""Acceptance rate that timed rounds and generations are forced to. What a round takes does not depend on it."""
+
 Role = Literal["fit", "test", "control"]
 
 

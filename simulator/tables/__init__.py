@@ -6,6 +6,7 @@ agreement.py  predicted against seen: by point, by term, published
 verdicts.py   the same in a few lines; the order of two drafts
 arithmetic.py what a predicted number is made of
 answer.py     the first answer: fits, plain decoding, a round, when it pays
+held_out.py  what a validation found
 measured_parts.py  parts of measured steps and rounds
 points.py     one record a row: what a sweep predicts, what was measured
 """
@@ -19,6 +20,7 @@ from simulator.tables.agreement import (
 )
 from simulator.tables.answer import answer, round_parts, wrapped
 from simulator.tables.arithmetic import arithmetic
+from simulator.tables.held_out import criteria, every_held_out, validation_errors, validation_verdict
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
 from simulator.tables.points import calibration_words, measurements, sweep
@@ -34,6 +36,8 @@ __all__ = [
     "by_point",
     "by_term",
     "calibration_words",
+    "criteria",
+    "every_held_out",
     "flag_lines",
     "in_place",
     "measurements",
@@ -47,6 +51,8 @@ __all__ = [
     "status_lines",
     "summaries",
     "sweep",
+    "validation_errors",
+    "validation_verdict",
     "verdicts",
     "wrapped",
 ]

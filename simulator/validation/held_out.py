@@ -138,7 +138,7 @@ def rankings(found: Sequence[HeldOut], floor: float) -> list[Ranking]:
 
 
 def noise_floor(records: Sequence[ProbeRecord], kinds: Sequence[str] | None = None) -> float:
-    """The relative gap between two processes that nine in ten shapes measured in several stay below; 0 where none was."""
+    """The relative gap between two processes that nine in ten shapes stay below; 0 where none was timed in several."""
     gaps = []
     for values in _by_key(records).values():
         if kinds is None or values[0].kind in kinds:
@@ -148,13 +148,17 @@ def noise_floor(records: Sequence[ProbeRecord], kinds: Sequence[str] | None = No
 
 
 def drift(records: Sequence[ProbeRecord]) -> dict[int, float]:
-    """By devices, the spread of the control over all processes: (95th - 5th percentile) / 2 over the median."""
+    """By devices, the spread of the controls over all processes: half of 5th to 95th percentile over their medians."""
     found = {}
     for chips in sorted({record.chips for record in records}):
-        times = [r.time.median for r in records if r.role == "control" and r.chips == chips]
-        if len(times) > 1:
-            low, middle, high = np.quantile(times, [0.05, 0.5, 0.95])
-            found[chips] = float((high - low) / 2 / middle)
+        controls = [record for record in records if record.role == "control" and record.chips == chips]
+        relative: list[float] = []
+        for key in {record.key for record in controls}:
+            times = np.array([record.time.median for record in controls if record.key == key])
+            relative += (times / np.median(times)).tolist()
+        if len(controls) > 1:
+            low, high = np.quantile(relative, [0.05, 0.95])
+            found[chips] = float(high - low) / 2
     return found
 
 
@@ -164,6 +168,8 @@ class _Measured:
     seconds: float
     spread: float
     tokens: float | None
+    by_process: dict[str, float]
+    """Seconds in each process that measured it."""
 
 
 def _by_key(records: Sequence[ProbeRecord]) -> dict[str, list[ProbeRecord]]:
@@ -184,7 +190,8 @@ def _together(records: Sequence[ProbeRecord]) -> list[_Measured]:
         between = (max(times) - min(times)) / 2 / mean
         tokens = [value.tokens_per_round for value in values if value.tokens_per_round is not None]
         point = ProbePoint(**{name: getattr(values[0], name) for name in ProbePoint.model_fields})
-        found.append(_Measured(point, mean, max(within, between), float(np.mean(tokens)) if tokens else None))
+        each = {value.process: value.time.median for value in values}
+        found.append(_Measured(point, mean, max(within, between), float(np.mean(tokens)) if tokens else None, each))
     return found
 
 
@@ -242,8 +249,12 @@ class _Chips:
         )
         if index is None or one.tokens is None:
             return []
-        plain = self.measured[index]
-        cost, told = one.seconds / plain.seconds, seconds / exact[index]
+        plain = self.measured[index].by_process
+        # A round and a plain step of the same process: drift between processes is no part of what they cost together.
+        together = [rounds / plain[process] for process, rounds in one.by_process.items() if process in plain]
+        if not together:
+            return []
+        cost, told = float(np.mean(together)), seconds / exact[index]
         both = row - relative[index]
         variance = float(both @ spread @ both)
         parts = ("round", "plain_step")

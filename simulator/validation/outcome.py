@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from simulator.calibration import Predictor, steadied
 from simulator.spec.design import Design
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.probe import HostDescription, ProbeRecord, digest
@@ -98,25 +99,25 @@ class Outcome:
 
 
 def outcome(
-    records: Sequence[ProbeRecord], design: Design, profile: HardwareProfile, calibration: str, rate: float
+    raw: Sequence[ProbeRecord], design: Design, profile: HardwareProfile, calibration: str, rate: float
 ) -> Outcome:
     """Predict what was held out, and compare.
 
     Args:
-        records: measured, of every role.
+        raw: measured, of every role; drift between processes is taken out here.
         design: that they were measured by.
         profile: of the machine, with the calibration.
         calibration: its name.
         rate: acceptance rate that generations were forced to.
     """
-    known = profile.calibrations[calibration]
+    known, records = profile.calibrations[calibration], steadied(raw, Predictor(profile))
     found = held_out(records, design, profile, known, rate)
     floor = noise_floor(records)
     ranks = rankings(found, noise_floor(records, ("generation",)))
     host = records[0].host
     name = f"{design.name} {digest([point.key for point in design.points()])}"
     return Outcome(
-        name, calibration, host, tuple(found), tuple(ranks), tuple(criteria(found, ranks)), floor, drift(records)
+        name, calibration, host, tuple(found), tuple(ranks), tuple(criteria(found, ranks)), floor, drift(raw)
     )
 
 

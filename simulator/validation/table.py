@@ -54,9 +54,10 @@ def read_table(path: Path, design: Design, host: HostDescription) -> list[ProbeR
     with path.open(encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.DictReader(file), 2):
             point = (controls if row.get("role") == "control" else known).get(row.get("key") or "")
+            if point is None:
+                problems.append(Problem(str(path), number, 1, "key", row.get("key") or "", "a shape of the design"))
+                continue
             try:
-                if point is None:
-                    raise ValueError("a key of the design")
                 found.append(_record(point, row, host))
             except (ValueError, TypeError, KeyError) as error:
                 problems.append(Problem(str(path), number, 1, "", row.get("key") or "", _accepts(error)))

@@ -1,0 +1,129 @@
+"""sps validate: is a calibration right about shapes that it was not fitted to?"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from simulator.cli.calibrate import DesignFile, Devices, Hardware, Quick, numbers
+from simulator.cli.files import ready, to_json, write
+from simulator.cli.options import AsJson, OutFolder
+from simulator.errors import ConfigError, Problem, RefusedError
+
+if TYPE_CHECKING:
+    from simulator.spec.design import Design
+    from simulator.spec.hardware import HardwareProfile
+    from simulator.spec.probe import ProbeRecord
+    from simulator.validation import Outcome
+
+What = Annotated[Literal["device"], typer.Argument(help="What to validate predictions of: this machine.")]
+Given = Annotated[
+    str | None,
+    typer.Option(
+        "--calibration",
+        metavar="FILE:NAME",
+        help="A profile and the calibration in it to test; fitted to this run's own shapes unless given.",
+    ),
+]
+THIS_HOST = "this-host"
+FAILED = 1
+
+
+def validate(  # noqa: PLR0913, PLR0917
+    what: What,
+    quick: Quick = False,
+    out: OutFolder = None,
+    design: DesignFile = None,
+    calibration: Given = None,
+    hardware: Hardware = None,
+    devices: Devices = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit to some shapes, predict others, measure both, and say how far off. Exit code 1 where that is too far."""
+    from simulator.cli import machine
+
+    del what
+    counts, folder = numbers(devices), ready(out or Path("out") / "validate_device")
+    here = machine.host()
+    asked = machine.design_for(here.platform, design, quick=quick)
+    given = given_profile(calibration, here.platform) if calibration else None
+    records = machine.measured(asked, folder / "processes", "validate", counts)
+    profile = given[0] if given else machine.profile_for(here, hardware)
+    outcome, known = judged(records, asked, profile, given[1] if given else None)
+    report(outcome, known, records, folder, as_json=as_json)
+
+
+def given_profile(text: str, platform: str) -> tuple[HardwareProfile, str]:
+    """The profile and the name of the calibration that ``FILE:NAME`` stands for.
+
+    Raises:
+        ConfigError: there is no such file or calibration.
+        RefusedError: the calibration does not say how sure it is.
+    """
+    from simulator.cli.machine import read_profile
+
+    file, _, name = text.rpartition(":")
+    profile = read_profile(file or text)
+    if name not in profile.calibrations:
+        known = ", ".join(profile.calibrations) or "none"
+        accepts = f"FILE:NAME, with the name of a calibration in the file: {known}"
+        raise ConfigError((Problem("", 0, 0, "--calibration", text, accepts),))
+    if profile.shares_memory != (platform == "cpu"):
+        raise RefusedError(f"{profile.name} is not the kind of machine that this is ({platform})")
+    if not profile.calibrations[name].uncertainty:
+        raise RefusedError(f"the calibration {name} does not say how sure it is: NOT VALIDATED")
+    return profile, name
+
+
+def judged(
+    records: Sequence[ProbeRecord], design: Design, profile: HardwareProfile, given: str | None
+) -> tuple[Outcome, HardwareProfile]:
+    """The outcome, and the profile with the calibration that it is about, which then says how it came out."""
+    from simulator.calibration import Predictor, calibrate, steadied
+    from simulator.spec.confidence import ValidationClaim
+    from simulator.spec.probe import FORCED_RATE
+    from simulator.validation import outcome
+
+    steady = steadied(records, Predictor(profile))
+    today, name = dt.datetime.now(dt.UTC).date(), given or THIS_HOST
+    known = profile if given else calibrate([r for r in steady if r.role == "fit"], profile, name, today)
+    found = outcome(records, design, known, name, FORCED_RATE)
+    claim = ValidationClaim(passed=found.passed, record=f"sps validate device, design {found.design}", date=today)
+    said = known.calibrations[name].model_copy(update={"validation": claim})
+    return found, known.model_copy(update={"calibrations": {**known.calibrations, name: said}})
+
+
+def report(
+    outcome: Outcome, profile: HardwareProfile, records: Sequence[ProbeRecord], folder: Path, *, as_json: bool
+) -> None:
+    """Write everything, say the verdict, and end with exit code 1 where it is bad."""
+    from simulator.cli import machine
+    from simulator.report import rendered, validation_page
+    from simulator.validation import table_text
+
+    write(folder / "times.csv", table_text(records))
+    write(folder / "validation.json", to_json(outcome.to_json()))
+    note = f"Written by `sps validate device`: {outcome.verdict}."
+    machine.write_profile(folder / "profile.yaml", profile, note)
+    page = write(folder / "validation.html", rendered(validation_page(outcome)))
+    if as_json:
+        typer.echo(to_json({"records": [], "validation": outcome.to_json()}))
+    else:
+        for line in told(outcome):
+            typer.echo(line)
+    for name, file in (("profile", folder / "profile.yaml"), ("report", page)):
+        typer.echo(f"{name}: {file}", err=as_json)
+    if not outcome.passed:
+        raise typer.Exit(FAILED)
+
+
+def told(outcome: Outcome) -> list[str]:
+    """The answer for people."""
+    from simulator import tables
+
+    verdict = tables.wrapped(*tables.validation_verdict(outcome))
+    return [*verdict, "", tables.criteria(outcome).text(), "", tables.validation_errors(outcome).text(), ""]
