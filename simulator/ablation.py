@@ -108,6 +108,7 @@ def _alone(scenario: Scenario, model: ModelSpec, chips: int, layers: int, prompt
     data["deployment"] = deployment.model_dump(exclude_defaults=True)
     data["workload"] = scenario.workload.model_dump(exclude_defaults=True) | {"prompt_tokens": prompt}
     data["published"] = ()
+    data["measured"] = None  # of all layers, and of one model only
     axes: dict[str, str | int | float] = {"target": model.name, "layers": layers, "prompt_tokens": prompt}
     return Point(Scenario.model_validate(data), axes | {"deployment.chips": chips})
 

@@ -5,9 +5,10 @@ Every line ends in seconds, and the lines of a component sum to it; the factors 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from simulator.anchoring import Anchor
 from simulator.cost.collectives import CollectiveTime
 from simulator.cost.experts import busiest_group
 from simulator.cost.operations import Collective, Operation, cached_positions, operations
@@ -37,7 +38,8 @@ class Line:
 def explained(steps: Steps, component: str) -> list[Line]:
     """The lines of one component of a scenario; empty where the scenario has no such component."""
     if component in steps.passes:
-        return list(_of_step(steps.passes[component]))
+        lines = list(_of_step(steps.passes[component]))
+        return [*lines, *_anchored(lines, steps.anchors[component])] if component in steps.anchors else lines
     parts = steps.mechanisms()
     if component not in parts:
         return []
@@ -50,6 +52,17 @@ def explained(steps: Steps, component: str) -> list[Line]:
         "round_overhead": "fixed time of a round beside its steps",
     }
     return [Line(name, component, words[component], seconds) for name, seconds in parts[component].items()]
+
+
+def _anchored(lines: Sequence[Line], anchor: Anchor) -> Iterator[Line]:
+    """What each mechanism gets more, or less, so that the step meets what was measured."""
+    how = anchor.how
+    if anchor.measured_s is not None:
+        how = f"measured {_time(anchor.measured_s)} / {_time(anchor.predicted_s)} by the model alone"
+    for mechanism in dict.fromkeys(line.mechanism for line in lines):
+        alone = sum(line.seconds for line in lines if line.mechanism == mechanism)
+        words = f"{_time(alone)} x ({anchor.factor:.5g} - 1), {how}"
+        yield Line(mechanism, "anchored", words, (anchor.factor - 1) * alone)
 
 
 def _of_round(steps: Steps, parts: Mapping[str, Mapping[str, float]], component: str) -> Iterator[Line]:

@@ -82,6 +82,8 @@ def predict_scenario(scenario: Scenario) -> Prediction:
         "counts": counts(steps, components),
         "matmul_time": matmul_sources(steps),
     }
+    if steps.anchors:
+        provenance["anchored"] = {name: anchor.to_json() for name, anchor in steps.anchors.items()}
     if on_own:
         provenance["draft_memory_terms_bytes"] = on_own
         provenance["speedup_baseline"] += ", those of the draft left idle"

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from simulator.anchoring import Anchor, verify_anchor
 from simulator.cost.collectives import Links, message_time
 from simulator.cost.operations import LOGIT_BYTES, streamed_bytes
 from simulator.cost.schedule import Span, spans
@@ -25,6 +26,7 @@ from simulator.spec.hardware import (
 )
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
+from simulator.units import human_bytes, human_time
 
 DATASHEET = "datasheet"
 TOKEN_BYTES = 4.0
@@ -39,6 +41,8 @@ class Step:
     machine: Machine
     footprint_bytes: float | None = None
     sampled_rows: int = 0
+    factor: float = 1.0
+    """What its time is multiplied with, so that the model meets what was measured."""
 
     @cached_property
     def shape(self) -> Shape:
@@ -48,15 +52,30 @@ class Step:
     @cached_property
     def cost(self) -> StepCost:
         """Its time by mechanism."""
-        return step_cost(self.shape, self.forward, self.machine, self.footprint_bytes, self.sampled_rows)
+        alone = step_cost(self.shape, self.forward, self.machine, self.footprint_bytes, self.sampled_rows)
+        shifted = {name: np.asarray(self.factor * seconds) for name, seconds in alone.mechanisms.items()}
+        return replace(alone, mechanisms=shifted)
+
+    @property
+    def seconds(self) -> float:
+        """Its time."""
+        return sum(_floats(self.cost).values())
 
     def timed(self) -> TimedStep:
-        """Its operations and collectives, each with its time."""
+        """Its operations and collectives, each with its time by the model alone: not times :attr:`factor`."""
         return timed(self.shape, self.forward, self.machine, self.footprint_bytes, self.sampled_rows)
 
     def spans(self) -> list[Span]:
         """Its spans, in the order in which they run."""
-        return spans(self.shape, self.forward, self.machine, self.footprint_bytes, self.sampled_rows)
+        alone = spans(self.shape, self.forward, self.machine, self.footprint_bytes, self.sampled_rows)
+        return [span.scaled(self.factor) for span in alone]
+
+    def floor(self, positions: float) -> tuple[float, float]:
+        """Bytes that one memory must give with so many cached positions, and their seconds at datasheet bandwidth."""
+        profile = self.machine.profile
+        own = streamed_bytes(self.shape, replace(self.forward, positions=positions), profile.tile)
+        read = float(own) * (self.forward.chips if profile.shares_memory else 1)
+        return read, read / profile.peaks.hbm_bandwidth.value_bytes_per_s
 
 
 @dataclass(frozen=True)
@@ -83,19 +102,76 @@ class Steps:
 
     @cached_property
     def passes(self) -> dict[str, Step]:
-        """Every forward pass, by the component that it is."""
+        """Every forward pass, by the component that it is, shifted to what was measured."""
+        shifts = {name: anchor.factor for name, anchor in self.anchors.items()}
+        return {name: replace(step, factor=shifts.get(name, 1.0)) for name, step in self._alone.items()}
+
+    @cached_property
+    def anchors(self) -> dict[str, Anchor]:
+        """The steps that were measured, and those that are shifted with them, by component; empty without any.
+
+        Raises:
+            RefusedError: a step is said to be faster than its bytes can be read.
+        """
+        given, alone = self.scenario.measured, self._alone
+        if given is None:
+            return {}
+        found: dict[str, Anchor] = {}
+        if given.plain_step_s is not None:
+            found["plain_step"] = self._met("plain_step", given.plain_step_s, alone["plain_step"])
+            found["prefill"] = found["plain_step"].shared(alone["prefill"].seconds, "as the plain step")
+        draft = self.scenario.draft_model
+        if draft is None or "verify_step" not in alone:
+            return found
+        if given.draft_step_s is not None:
+            found["draft_step"] = self._met("draft_step", given.draft_step_s, self._draft(draft, 1, None))
+            for name in ("draft_first_step", "draft_prefill"):
+                found[name] = found["draft_step"].shared(alone[name].seconds, "as the draft step")
+        verified = {
+            tokens: self._met(f"verify_step[{tokens}]", seconds, self._verify(draft, tokens))
+            for tokens, seconds in sorted((given.verify_step_s or {}).items())
+        }
+        plain = found.get("plain_step")
+        if verified or plain is not None:
+            tokens, predicted_s = self.scenario.lookahead + 1, alone["verify_step"].seconds
+            found["verify_step"] = verify_anchor(verified, plain, tokens, predicted_s)
+        return found
+
+    def _met(self, key: str, measured_s: float, alone: Step) -> Anchor:
+        """The anchor of a measured step.
+
+        Raises:
+            RefusedError: it would be faster than its bytes can be read.
+        """
+        profile, model = alone.machine.profile, alone.model
+        if model.experts is not None:  # which of them a step touches is chance; it must read those of one token
+            one = model.experts.model_copy(update={"correlation": 1.0})
+            model = model.model_copy(update={"experts": one})
+        read, floor_s = replace(alone, model=model).floor(self.scenario.mean_positions)
+        # What fits into memory on the chip need not be read again at every step.
+        kept = profile.peaks.on_chip_memory
+        if measured_s < floor_s and (kept is None or read > kept.value_bytes):
+            raise RefusedError(
+                f"measured.{key} cannot be {human_time(measured_s)}: at the datasheet's "
+                f"{profile.peaks.hbm_bandwidth.value_bytes_per_s / 1e9:,.5g} GB/s of {profile.name} this step of "
+                f"{model.name} takes at least {human_time(floor_s)}, to read {human_bytes(read)}. "
+                f"Was it of another model, or on more chips than {self.scenario.deployment.chips:,}?"
+            )
+        return Anchor.of(measured_s, alone.seconds)
+
+    @cached_property
+    def _alone(self) -> dict[str, Step]:
+        """Every forward pass by the model alone."""
         scenario = self.scenario
         draft, lookahead, prompt = scenario.draft_model, scenario.lookahead, scenario.workload.prompt_tokens
         found = {"prefill": self._target(prompt, 1, prefill=True), "plain_step": self._target(1, 1)}
         if draft is None or lookahead == 0:
             return found
-        # On the same chips target and draft take turns, so within a round each finds the other's weights in the caches.
-        both = None if scenario.deployment.own_draft_chips else self._footprint_of_both(draft)
         found["draft_prefill"] = self._draft(draft, prompt, None, prefill=True)
-        found["draft_first_step"] = self._draft(draft, 2, both)
+        found["draft_first_step"] = self._draft(draft, 2, self._footprint(draft))
         if lookahead > 1:
             found["draft_step"] = self._draft(draft, 1, None)
-        found["verify_step"] = self._target(lookahead + 1, 0, both)
+        found["verify_step"] = self._verify(draft, lookahead + 1)
         return found
 
     def mechanisms(self) -> dict[str, dict[str, float]]:
@@ -129,13 +205,8 @@ class Steps:
         scenario, deployment = self.scenario, self.scenario.deployment
         target, degree = scenario.target, deployment.target_degree
         peak = deployment.hardware.peaks.hbm_bandwidth.value_bytes_per_s
-        shared = deployment.hardware.shares_memory
-        chips = 1 if shared else degree * deployment.pipeline_parallel
-        plain = self.passes["plain_step"]
-        moved = streamed_bytes(
-            plain.shape, replace(plain.forward, positions=scenario.mean_positions), plain.machine.profile.tile
-        )
-        floors = {"bandwidth_floor_s": float(moved) * (degree if shared else 1) / peak}
+        chips = 1 if deployment.hardware.shares_memory else degree * deployment.pipeline_parallel
+        floors = {"bandwidth_floor_s": self.passes["plain_step"].floor(scenario.mean_positions)[1]}
         if target.published_parameters is not None and target.experts is None:
             floors["nominal_floor_s"] = target.published_parameters * target.weight_bytes / chips / peak
         return floors
@@ -181,8 +252,15 @@ class Steps:
             raise RefusedError(f"the calibration knows nothing of {degree} chips")
         return parameters
 
-    def _footprint_of_both(self, draft: ModelSpec) -> float:
+    def _verify(self, draft: ModelSpec, tokens: int) -> Step:
+        return self._target(tokens, 0, self._footprint(draft))
+
+    def _footprint(self, draft: ModelSpec) -> float | None:
+        """What a chip streams between two uses of one model's weights in a round; None for the model's own weights."""
         deployment, hardware = self.scenario.deployment, self.scenario.deployment.hardware
+        if deployment.own_draft_chips:
+            return None
+        # On the same chips target and draft take turns, so each finds the other's weights in the caches.
         target = footprint(Shape.of(self.scenario.target), deployment.target_degree, hardware)
         return float(target + footprint(Shape.of(draft), deployment.draft_degree, hardware))
 

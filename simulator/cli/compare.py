@@ -62,7 +62,8 @@ def told(comparison: Comparison) -> list[str]:
     sections += [tables.summaries(shown).text()] if shown and not single else []
     published = tables.published(comparison.published_rows)
     sections += [published.text()] if published.rows else []
-    sections += ["\n".join(tables.wrapped(*tables.status_lines(comparison), *tables.flag_lines(comparison)))]
+    warnings = (*tables.status_lines(comparison), *tables.flag_lines(comparison), *tables.anchor_lines(comparison))
+    sections += ["\n".join(tables.wrapped(*warnings))]
     missing = (f"not compared: {line}" for line in tables.missing_lines(comparison, _SHOWN_MISSING))
     sections += ["\n".join(tables.wrapped(*missing))]
     return "\n\n".join(section for section in sections if section).splitlines()

@@ -126,7 +126,7 @@ def told(records: Sequence[RunRecord], file: str, out: Path | None) -> list[str]
     comparison = compare.compare(records)
     views = [view for view in comparison.views if view.record.kind == "analytic"]
     played = [view for view in comparison.views if view.record.kind == "simulated"]
-    lines = tables.wrapped(compare.question(views), *tables.calibration_words(views))
+    lines = tables.wrapped(compare.question(views), *tables.calibration_words(views), *tables.anchor_warnings(views))
     lines += ["", *tables.answer(views), "", tables.sweep(views, played).text(), *_against_published(comparison)]
     return [*lines, "", *tables.wrapped(f"next: {_next(views[0], file, out)}")]
 

@@ -35,6 +35,7 @@ def run(file: File, settings: Settings = None, as_json: AsJson = False, out: Out
 
     asked = executable(load_scenario(file, settings or ()))
     refuse_elsewhere(asked)
+    _refuse_anchors(asked)
     _refuse_mixed_types(asked)
     folder = ready(out or default_folder(asked))
     measured, probes = _probe_and_measure(_that_fit(asked), folder)
@@ -59,6 +60,17 @@ def _refuse_mixed_types(points: Sequence[Point]) -> None:
     types = sorted({model.compute_dtype for model in models})
     if len(types) > 1:
         raise RefusedError(f"the models compute in {' and '.join(types)}; run them one type at a time")
+
+
+def _refuse_anchors(points: Sequence[Point]) -> None:
+    """What is predicted from the probe alone may not know what was measured.
+
+    Raises:
+        RefusedError: a point has measured steps.
+    """
+    if any(point.scenario.measured is not None for point in points):
+        words = "sps run predicts from a probe of this machine alone, and the scenario has measured steps"
+        raise RefusedError(f"{words}: leave them out with --set measured=null, or ask sps predict")
 
 
 def _that_fit(points: Sequence[Point]) -> list[Point]:

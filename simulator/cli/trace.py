@@ -123,6 +123,7 @@ def _question(point: Point, part: str) -> list[str]:
     draft = f" + {scenario.draft_model.name}, K={scenario.lookahead}" if scenario.draft_model is not None else ""
     where = f"{deployment.chips} x {deployment.hardware.name}, batch {scenario.workload.batch}"
     known = f"calibration {deployment.calibration}" if deployment.calibration else "no calibration, a floor"
+    known += ", anchored to measured steps" if scenario.measured is not None else ""
     axes = "".join(f", {path}={value}" for path, value in point.axes.items())
     return [*tables.wrapped(f"{part} of {scenario.target.name}{draft} on {where}; {known}{axes}"), ""]
 

@@ -2,7 +2,7 @@
 
 Records pair when they ask the same question: the same models, chips, decoding, acceptance and workload on hardware
 of the same name. The calibration does not count, since a prediction has one and a measurement does not; nor do the
-name, the description, the seed and the published values.
+name, the description, the seed, the published values and the measured steps that a prediction is anchored to.
 """
 
 from __future__ import annotations

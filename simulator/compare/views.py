@@ -27,7 +27,7 @@ from simulator.spec.scenario import Scenario
 
 PREDICTED_KINDS = ("analytic", "simulated", "compiled")
 _SHORT_DTYPE = {"bfloat16": "bf16", "float32": "f32", "float16": "f16"}
-_NOT_ASKED = ("name", "description", "seed", "published")
+_NOT_ASKED = ("name", "description", "seed", "published", "measured")
 # Swept paths that every label shows in its own words.
 _SHOWN_AXES = ("draft", "draft.model", "deployment.chips", "decoding.lookahead")
 

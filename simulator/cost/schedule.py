@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, TimedStep, timed
@@ -32,6 +32,17 @@ class Span:
     """Fixed costs."""
     collective_s: float = 0.0
     """The collective at its end, on every chip's links at once."""
+
+    def scaled(self, factor: float) -> Span:
+        """The same bytes in ``factor`` times the seconds."""
+        return replace(
+            self,
+            weights_s=factor * self.weights_s,
+            kv_s=factor * self.kv_s,
+            compute_s=factor * self.compute_s,
+            overhead_s=factor * self.overhead_s,
+            collective_s=factor * self.collective_s,
+        )
 
 
 def spans(

@@ -75,7 +75,7 @@ def sections(comparison: Comparison) -> Page:
 
 
 def _verdict(comparison: Comparison) -> Section:
-    warnings = (*tables.status_lines(comparison), *tables.flag_lines(comparison))
+    warnings = (*tables.status_lines(comparison), *tables.flag_lines(comparison), *tables.anchor_lines(comparison))
     return Section("", words=(*tables.verdicts(comparison), *warnings))
 
 

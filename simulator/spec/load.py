@@ -96,7 +96,7 @@ def _points(
     bad = 0
     for choice in itertools.product(*swept.values()):
         chosen = dict(zip(swept, choice, strict=True))
-        scenario = _scenario(document, {**fixed, **chosen}, folder, problems)
+        scenario = _scenario(document, fixed, chosen, folder, problems)
         if scenario is None:
             bad += 1
             if bad == _MAX_BAD_POINTS or len(problems) > MAX_MISTAKES:
@@ -107,9 +107,13 @@ def _points(
 
 
 def _scenario(
-    base: Document, values: Mapping[PathKey, Document], folder: Path, problems: list[Problem]
+    base: Document,
+    fixed: Mapping[PathKey, Document],
+    chosen: Mapping[PathKey, Document],
+    folder: Path,
+    problems: list[Problem],
 ) -> Scenario | None:
-    document = base.copy()
+    document, values = base.copy(), {**fixed, **chosen}
     # Whole parts first, then keys in them; keys of a model or profile once its file has been read.
     late = {path: named for path in values for named in library.REFERENCES if path[: len(named)] == named != path}
     in_order = sorted(values, key=len)
@@ -123,7 +127,7 @@ def _scenario(
         mistakes = from_validation(error, document, Scenario, ("base", "sweep"))
         found += [problem for problem in mistakes if problem.path not in unresolved_paths]
     else:
-        found += physics_problems(scenario, document)
+        found += physics_problems(scenario, document, chosen)
         if not found:
             return scenario
     problems += found

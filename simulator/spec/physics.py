@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from simulator.errors import Problem
 from simulator.spec.acceptance import ForcedAcceptance, RecordedAcceptance
@@ -14,12 +14,17 @@ from simulator.spec.problems import nearest
 from simulator.spec.scenario import Scenario
 
 Found = Iterator[tuple[PathKey, str]]
+# Where these are swept, some points may draft nothing and leave unused what was measured for the others.
+_MAY_DRAFT_NOTHING: set[PathKey] = {("draft",), ("draft", "kind"), ("decoding",), ("decoding", "lookahead")}
 
 
-def physics_problems(scenario: Scenario, document: Document) -> list[Problem]:
-    """Everything in ``scenario`` that is well formed and cannot be."""
+def physics_problems(scenario: Scenario, document: Document, swept: Collection[PathKey] = ()) -> list[Problem]:
+    """Everything in ``scenario`` that is well formed and cannot be; ``swept`` are the paths that vary beside it."""
     problems: list[Problem] = []
-    for check in (_chips, _degrees, _placement, _links, _calibration, _rates, _draft, _acceptance, _published):
+    checks = [_chips, _degrees, _placement, _links, _calibration, _rates, _draft, _acceptance, _published]
+    if not _MAY_DRAFT_NOTHING.intersection(swept):
+        checks.append(_measured)
+    for check in checks:
         for path, accepts in check(scenario):
             place = document.place(path)
             # Where a part is a mapping, or follows from a default, there are no words to quote.
@@ -209,3 +214,12 @@ def _published(scenario: Scenario) -> Found:
         for name in value.at:
             if accepts := path_problem(name):
                 yield ("published", index, "at", name), accepts
+
+
+def _measured(scenario: Scenario) -> Found:
+    if scenario.measured is None or scenario.lookahead > 0:
+        return
+    why = "nothing drafts" if scenario.draft_model is None else "at a lookahead of 0 nothing is drafted"
+    for name in ("draft_step", "verify_step"):
+        if getattr(scenario.measured, f"{name}_s") is not None:
+            yield ("measured", name), f"no {name}: {why}"

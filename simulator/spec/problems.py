@@ -105,7 +105,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if close := closest(word, names):
         return f"; did you mean '{close}'?"
-    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    shown = ", ".join(names[:16]) + (", ..." if len(names) > 16 else "")
     return f"; accepted here: {shown}" if names else ""
 
 

@@ -4,6 +4,7 @@ layout.py     Table and its plain text, at most 100 columns wide
 wording.py    numbers with their units, names of terms in words
 agreement.py  predicted against seen: by point, by term, published
 verdicts.py   the same in a few lines; the order of two drafts
+anchors.py    what predictions were anchored to
 arithmetic.py what a predicted number is made of
 answer.py     the first answer: fits, plain decoding, a round, when it pays
 held_out.py  what a validation found
@@ -18,6 +19,7 @@ from simulator.tables.agreement import (
     published,
     summaries,
 )
+from simulator.tables.anchors import anchor_lines, anchor_warnings
 from simulator.tables.answer import answer, round_parts, wrapped
 from simulator.tables.arithmetic import arithmetic
 from simulator.tables.held_out import criteria, every_held_out, validation_errors, validation_verdict
@@ -31,6 +33,8 @@ __all__ = [
     "Column",
     "Table",
     "ablation",
+    "anchor_lines",
+    "anchor_warnings",
     "answer",
     "arithmetic",
     "by_point",

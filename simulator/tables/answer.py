@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from simulator.compare import View
 from simulator.compare.views import devices, question_key
+from simulator.tables.anchors import anchored_to
 from simulator.tables.layout import WIDTH, plain
 from simulator.tables.points import best_by_speedup
 from simulator.tables.wording import figures, interval, time_scale
@@ -21,7 +22,8 @@ def answer(views: Sequence[View]) -> list[str]:
     groups: dict[str, list[View]] = {}
     for view in views:
         decoding = {name: value for name, value in view.asked["decoding"].items() if name != "lookahead"}
-        groups.setdefault(question_key(view.asked | {"decoding": decoding}), []).append(view)
+        measured = view.scenario.measured and view.scenario.measured.model_dump(mode="json")
+        groups.setdefault(question_key(view.asked | {"decoding": decoding, "measured": measured}), []).append(view)
     lines: list[str] = []
     for group in list(groups.values())[:MAX_GROUPS]:
         view = best_by_speedup(group) or group[0]
@@ -35,6 +37,8 @@ def answer(views: Sequence[View]) -> list[str]:
 
 def _facts(view: View) -> Iterator[tuple[str, str]]:
     yield _memory(view)
+    if anchors := anchored_to(view):
+        yield "anchored to", anchors
     plain_step, floor, nominal = (view.get(f"{name}_s") for name in ("plain_step", "bandwidth_floor", "nominal_floor"))
     if plain_step:
         told = f"{human_time(plain_step.value)} a token {interval('plain_step_s', plain_step)}"

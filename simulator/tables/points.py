@@ -157,7 +157,8 @@ def _few(names: Sequence[str]) -> str:
 def _calibration(view: View) -> list[str]:
     name = view.scenario.deployment.calibration
     if name is None:
-        return ["no calibration: datasheet peaks without any overhead. These times are a floor, NOT a prediction."]
+        times = "All times but those that are anchored" if view.record.provenance.get("anchored") else "These times"
+        return [f"no calibration: datasheet peaks without any overhead. {times} are a floor, NOT a prediction."]
     told: Mapping[str, Any] = view.record.provenance.get("calibration") or {}
     free, fitted = told.get("free_parameters", "?"), told.get("fitted_values", "?")
     names = _few([str(one) for one in told.get("free_parameter_names", ())])

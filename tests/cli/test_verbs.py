@@ -130,6 +130,58 @@ class TestPredict:
         assert "a folder that can be written" in result.stderr
 
 
+class TestMeasuredSteps:
+    HERE = ("--set", "measured.plain_step=15 ms", "--set", "measured.verify_step={5: 15.2 ms}")
+
+    def test_the_answer_says_what_it_is_anchored_to_and_how_far_the_model_was(self) -> None:
+        out = sps("predict", CHINCHILLA, "--set", "decoding.lookahead=4", *self.HERE).stdout
+        told = " ".join(out.split())
+        assert "anchored to measured plain step 15.0 ms (model alone 14.1 ms, x 1.06), verify step (T 5) 15.2" in told
+        assert "plain decoding 15.0 ms a token" in told
+        assert "far from the model" not in told
+        assert width(out) <= 100
+
+    def test_far_from_the_model_is_said(self) -> None:
+        out = sps("predict", CHINCHILLA, "--set", "decoding.lookahead=4", "--set", "measured.plain_step=40 ms").stdout
+        assert "x 2.83, far from the model: check that both mean the same step)" in " ".join(out.split())
+
+    def test_explained_the_factor_is_a_line(self) -> None:
+        words = ("predict", CHINCHILLA, "--set", "decoding.lookahead=4", *self.HERE, "--explain", "verify_step")
+        out = sps(*words).stdout
+        assert "verify step = 15.20 ms" in out
+        assert "measured 15.20 ms / 14.17 ms by the model alone" in " ".join(out.split())
+        lines = json.loads(sps(*words, "--json").stdout)["parts"]["verify_step"]
+        assert sum(line["seconds"] for line in lines) == pytest.approx(15.2e-3, rel=1e-12)
+        assert width(out) <= 100
+
+    def test_a_sweep_over_what_was_measured_once_is_flagged(self, tmp_path: Path) -> None:
+        file = tmp_path / "batches.yaml"
+        swept = "measured: {plain_step: 20 ms}\nsweep: {workload.batch: [1, 2], decoding.lookahead: [2]}\n"
+        file.write_text(f"base: {CHINCHILLA}\n{swept}", encoding="utf-8")
+        out = sps("predict", str(file)).stdout
+        assert "! measured plain step: the same for every workload.batch of the sweep." in " ".join(out.split())
+        assert "! measured" not in sps("predict", str(file), "--set", "workload.batch=2").stdout
+
+    def test_a_step_that_cannot_be_is_refused_with_its_floor(self) -> None:
+        result = sps("predict", CHINCHILLA, "--set", "measured.plain_step=5 ms")
+        assert result.exit_code == 3
+        assert "measured.plain_step cannot be 5.00 ms" in result.stderr
+        assert "takes at least 6.96 ms, to read 8.35 GB" in result.stderr
+
+    def test_a_trace_is_shifted_too(self, tmp_path: Path) -> None:
+        words = ("trace", CHINCHILLA, "--set", "decoding.lookahead=4", *self.HERE, "--part", "plain_step")
+        out = sps(*words, "--out", str(tmp_path / "trace.json")).stdout
+        assert "anchored to measured steps" in " ".join(out.split())
+        assert "closed form      15.0 ms" in out
+        assert "simulated        15.0 ms" in out
+
+    def test_a_run_predicts_from_the_probe_alone(self) -> None:
+        pytest.importorskip("jax")
+        result = sps("run", str(QUICKSTART), "--set", "measured.plain_step=7 ms")
+        assert result.exit_code == 3
+        assert "--set measured=null" in result.stderr
+
+
 class TestCompare:
     def test_one_row_a_point_within_100_columns(self, records_file: Path) -> None:
         result = sps("compare", str(records_file))

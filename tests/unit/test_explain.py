@@ -55,6 +55,17 @@ def test_lists_are_looked_into() -> None:
     assert explain("published[0].use").replace("[0]", "") == explain("published.use")
 
 
+def test_measured_steps_say_which_others_they_shift() -> None:
+    lines = explain("measured").splitlines()
+    assert [line.split()[0] for line in lines if re.match("  [a-z]+_step ", line)] == [
+        "plain_step",
+        "draft_step",
+        "verify_step",
+    ]
+    assert "Its factor over the model also shifts the first draft step" in flat("measured.draft_step")
+    assert flat("measured.verify_step").endswith("such as {2: 7.9 ms, 5: 8.1 ms}. Optional.")
+
+
 def test_without_a_path_the_keys_of_a_scenario() -> None:
     for key in ("base", "sweep", "target", "workload"):
         assert f"\n  {key}   " in explain().replace("\nbase", "\n  base").replace("\nsweep", "\n  sweep")

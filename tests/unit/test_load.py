@@ -243,3 +243,40 @@ def test_paths_of_a_scenario(path: str) -> None:
 )
 def test_what_is_no_path(path: str, said: str) -> None:
     assert said in path_problem(path)
+
+
+def measured(*settings: str, text: str = "") -> list[tuple[float | None, dict[int, float] | None] | None]:
+    points = load_scenario(write("measured.yaml", GOOD + text), settings)
+    found = [point.scenario.measured for point in points]
+    return [(one.plain_step_s, one.verify_step_s) if one is not None else None for one in found]
+
+
+MEASURED = "measured: {plain_step: 7 ms, verify_step: {2: 7.9 ms, 5: 8.1 ms}}\n"
+
+
+def test_measured_steps_come_from_the_file_and_from_options() -> None:
+    assert measured() == [None]
+    assert measured(text=MEASURED) == [(7e-3, {2: 7.9e-3, 5: 8.1e-3})]
+    assert measured("measured.plain_step=7 ms") == [(7e-3, None)]
+    changed = measured("measured.verify_step.5=9 ms", "measured.verify_step.9=10 ms", text=MEASURED)
+    assert changed == [(7e-3, {2: 7.9e-3, 5: 9e-3, 9: 10e-3})]
+    assert measured("measured.plain_step=null", text=MEASURED) == [(None, {2: 7.9e-3, 5: 8.1e-3})]
+    assert measured("measured=null", text=MEASURED) == [None]
+
+
+def test_measured_steps_of_a_base_are_kept_and_changed_one_by_one() -> None:
+    write("base.yaml", GOOD + MEASURED)
+    own = "base: base.yaml\nmeasured: {draft_step: 2 ms, verify_step: {5: 9 ms}}\n"
+    (point,) = load_scenario(write("a.yaml", own))
+    assert point.scenario.measured is not None
+    assert point.scenario.measured.plain_step_s == 7e-3
+    assert point.scenario.measured.draft_step_s == 2e-3
+    assert point.scenario.measured.verify_step_s == {2: 7.9e-3, 5: 9e-3}
+
+
+def test_measured_steps_can_be_swept_and_kept_at_points_that_draft_nothing() -> None:
+    swept = "sweep: {measured.plain_step: [7 ms, 8 ms], decoding.lookahead: [0, 4]}\n"
+    found = measured(text=MEASURED + swept)
+    assert [one[0] for one in found if one is not None] == [7e-3, 7e-3, 8e-3, 8e-3]
+    drafts = "sweep: {draft: [{kind: none}, {kind: model, model: tiny-draft}]}\n"
+    assert len(measured(text=MEASURED + drafts)) == 2

@@ -53,6 +53,8 @@ def test_shipped_file_names_its_schema_and_fits_it(path: Path, kind: str) -> Non
         ({"sweep": {"decoding.lookahead": 4}}, "/sweep/decoding.lookahead"),
         ({"base": "good"}, "/base"),
         ({"gamma": 4}, "/gamma"),
+        ({"measured": {"verify_step": {"1": "7 ms"}}}, "/measured"),
+        ({"measured": {"plain_step": 7}}, "/measured"),
     ],
 )
 def test_scenario_schema_marks_mistakes(change: dict[str, Any], where: str) -> None:
@@ -66,6 +68,11 @@ def test_scenario_schema_leaves_open_what_a_base_or_a_sweep_supplies() -> None:
     swept = copy.deepcopy(GOOD) | {"decoding": {}, "sweep": {"decoding.lookahead": (1, 2), "target.layers": (1,)}}
     assert errors(swept, "scenario") == []
     assert errors({"name": "alone"}, "scenario") != []
+
+
+def test_scenario_schema_knows_measured_steps() -> None:
+    measured = {"plain_step": "7.07 ms", "verify_step": {"2": "7.9 ms", "65": "30 ms"}}
+    assert errors(GOOD | {"measured": measured}, "scenario") == []
 
 
 @pytest.mark.parametrize("name", FILES)
