@@ -102,7 +102,7 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None) -> Line
         wanted: [data].
         prior: [beliefs, numbers], sums that are believed to be 0, in units of their own standard deviation.
 
-    The covariance is ``s^2 (X^T X + beliefs)^-1``, with ``s^2`` the variance of the data as M-estimation has it: mean
+    The covariance is ``(X^T X / s^2 + B^T B)^-1``, B being the beliefs, with ``s^2`` the variance of the data as M-estimation has it: mean
     squared score over squared mean curvature, times n / (n - p) (Huber 1981, section 7.6).
     """
     scale = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
@@ -123,8 +123,8 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None) -> Line
     variance = float(np.sum(left**2 / bend)) / freedom / float(np.mean(bend**-1.5)) ** 2
     # The variance is itself known from a few residuals only: wider, as Student's law has it at 90 %.
     variance *= float(stdtrit(freedom, 0.95) / ndtri(0.95)) ** 2
-    inverse = np.linalg.pinv(data.T @ data + beliefs.T @ beliefs * noise**2, hermitian=True)
-    covariance = inverse * variance / np.outer(scale, scale)
+    known = data.T @ data / max(variance, 1e-18) + beliefs.T @ beliefs
+    covariance = np.linalg.pinv(known, hermitian=True) / np.outer(scale, scale)
     return LinearFit(found / scale, covariance, left, np.clip(leverage, 0.0, 0.99))
 
 

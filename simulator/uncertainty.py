@@ -57,7 +57,9 @@ def relative_spreads(steps: Steps) -> dict[str, float]:
         return {}
     base = _seconds(steps)
     gradient = np.concatenate([_gradient(steps, base, one) for one in sure], axis=1)
-    residual = sure[0].residual
+    # A step that was measured is what it is: only what was not keeps the spread of the model.
+    measured = {name for name, anchor in steps.anchors.items() if anchor.measured_s is not None}
+    residual = {name: 0.0 if name in measured else spread for name, spread in sure[0].residual.items()}
     names = list(base)
     relative = {name: gradient[index] / base[name] for index, name in enumerate(names) if base[name] > 0}
     found = {

@@ -170,7 +170,7 @@ def _beliefs(form: Form, matrix: Array, measured: Array) -> Array:
         row[[first, middle, last]] = np.array([1.0, -2.0, 1.0]) / usual
         rows.append(row)
     if curve:
-        believe(2 * usual, **{KV: 1.0, names[curve[-1]]: -1.0})
+        believe(usual, **{KV: 1.0, names[curve[-1]]: -1.0})
     a_byte = {n: _byte_of(matrix, curve, column[f"{FLOP}{n}"]) for n in form.rows}
     for few, between, more in zip(form.rows, form.rows[1:], form.rows[2:], strict=False):
         # What a byte of weights costs beyond reading it: packing it, the same for all, and arithmetic, as many rows.

@@ -65,7 +65,7 @@ class Form:
         ]
         rates = [{"rows": 1, "efficiency": 1 / FREE}]
         rates += [{"rows": n, "efficiency": 1 / max(values[f"{FLOP}{n}"], FASTEST)} for n in self.rows]
-        seconds = {name: format_quantity(max(values[name], 0.0), "s") for name in SECONDS}
+        seconds = {name: format_quantity(max(float(values[name]), 0.0), "s") for name in SECONDS}
         data: dict[str, Any] = {
             "chips": self.chips,
             "hbm_efficiency": tuple(curve),
@@ -172,7 +172,7 @@ def uncertainty(form: Form, values: Mapping[str, float], covariance: Any, residu
     errors = [float(covariance[i][i]) ** 0.5 for i in range(len(names))]
     correlation = tuple(
         tuple(
-            round(float(covariance[i][j]) / (errors[i] * errors[j]), 4) if errors[i] * errors[j] > 0 else 0.0
+            round(float(covariance[i][j]) / (errors[i] * errors[j]), 9) if errors[i] * errors[j] > 0 else 0.0
             for j in range(i)
         )
         for i in range(len(names))

@@ -14,7 +14,7 @@ from simulator.spec.probe import ProbePoint
 from simulator.uncertainty import NINE_IN_TEN
 from tests import planted
 
-DRAWS, NOISE = 500, 0.05
+DRAWS, NOISE = 200, 0.05
 
 
 def points(chips: int) -> list[ProbePoint]:
@@ -48,7 +48,7 @@ def test_intervals_hold_the_planted_parameters(chips: int) -> None:
         fit = solve_linear(matrix, constant, noisy, form)
         errors = NINE_IN_TEN * np.sqrt(np.diag(fit.covariance))
         held.update(n for n, v, e in zip(form.names, fit.values, errors, strict=True) if abs(v - truth[n]) <= e)
-    assert {name: held[name] for name in form.names if held[name] < 440} == {}
+    assert {name: held[name] for name in form.names if held[name] < 0.85 * DRAWS} == {}
 
 
 def test_one_bad_measurement_does_not_bend_the_rest() -> None:
