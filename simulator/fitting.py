@@ -91,7 +91,7 @@ class LinearFit:
     """Of each datum: by how much its own residual is too small, being fitted to itself."""
 
 
-def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None) -> LinearFit:
+def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None, least_noise: float = 1e-9) -> LinearFit:
     """Numbers of at least 0 that minimise ``rho((matrix @ numbers - wanted) / noise)``, with rho the soft L1 loss.
 
     Residuals well beyond the noise count linearly, so that one bad measurement cannot bend the rest. The noise is that
@@ -101,6 +101,7 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None) -> Line
         matrix: [data, numbers].
         wanted: [data].
         prior: [beliefs, numbers], sums that are believed to be 0, in units of their own standard deviation.
+        least_noise: what the noise is at least; few data can be met by chance.
 
     The covariance is ``(X^T X / s^2 + B^T B)^-1``, B being the beliefs, with ``s^2`` the variance of the data as M-estimation has it: mean
     squared score over squared mean curvature, times n / (n - p) (Huber 1981, section 7.6).
@@ -115,7 +116,7 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None) -> Line
         _, leverage = _hessian(data, left, beliefs * noise, noise)
         freedom = max(len(wanted) - float(leverage.sum()), 1.0)
         middle = float(np.median(np.abs(left))) / MEDIAN_OF_NORMAL * np.sqrt(len(wanted) / freedom)
-        noise = float(np.clip(middle, 1e-9, 1.0))
+        noise = float(np.clip(middle, max(least_noise, 1e-9), 1.0))
     _, leverage = _hessian(data, left, beliefs * noise, noise)
     bend = 1 + (left / (TOLERANCE * noise)) ** 2
     freedom = max(len(wanted) - float(leverage.sum()), 1.0)
@@ -123,7 +124,7 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None) -> Line
     variance = float(np.sum(left**2 / bend)) / freedom / float(np.mean(bend**-1.5)) ** 2
     # The variance is itself known from a few residuals only: wider, as Student's law has it at 90 %.
     variance *= float(stdtrit(freedom, 0.95) / ndtri(0.95)) ** 2
-    known = data.T @ data / max(variance, 1e-18) + beliefs.T @ beliefs
+    known = data.T @ data / max(variance, least_noise**2, 1e-18) + beliefs.T @ beliefs
     covariance = np.linalg.pinv(known, hermitian=True) / np.outer(scale, scale)
     return LinearFit(found / scale, covariance, left, np.clip(leverage, 0.0, 0.99))
 

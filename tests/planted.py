@@ -61,13 +61,17 @@ def times(points: Sequence[ProbePoint], known: Form, values: Mapping[str, float]
     return np.asarray(matrix @ np.array([values[name] for name in known.names]) + constant)
 
 
-def record(point: ProbePoint, seconds: float, process: str = "", tokens: float | None = None) -> ProbeRecord:
+def record(
+    point: ProbePoint, seconds: float, process: str = "", tokens: float | None = None, spread: float = 0.02
+) -> ProbeRecord:
     """A record of a point that took so long."""
-    timing = Timing(median=seconds, low=0.98 * seconds, high=1.02 * seconds, windows=5)
+    timing = Timing(median=seconds, low=(1 - spread) * seconds, high=(1 + spread) * seconds, windows=5)
     return ProbeRecord(**dict(point), time=timing, host=HOST, process=process, tokens_per_round=tokens)
 
 
-def measured(points: Sequence[ProbePoint], rng: np.random.Generator, noise: float, process: str = "") -> list[ProbeRecord]:
+def measured(
+    points: Sequence[ProbePoint], rng: np.random.Generator, noise: float, process: str = ""
+) -> list[ProbeRecord]:
     """Records of points on any numbers of devices, as one process might have timed them."""
     found = []
     for chips in sorted({point.chips for point in points}):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
 from simulator.calibration.form import ATTENTION, BYTE, FLOP, KV, SECONDS, Form, form_of, uncertainty
 from simulator.calibration.timed import Predictor
@@ -19,14 +20,19 @@ from simulator.units import format_quantity
 
 Array = npt.NDArray[np.float64]
 
+MOST_KNOTS = 8
 FITTED = ("decode_step", "forward", "first_draft_step", "verification", "round")
 LEAST = 8
 """Records of passes that a fit needs."""
+SHARED = 10
+"""As many records of its own a component needs to count as much as what all components show."""
 BEND = 0.2
 """By how much of the usual time of a byte its arithmetic strays from a line over the rows, for one standard deviation."""
 NINE_IN_TEN = 1.6449
 """Standard deviations within which nine in ten normal errors lie."""
 REWEIGHTED = 1
+LEAST_NOISE = 0.25
+"""Share of the half-width of a program's own windows that the noise of its median is at least."""
 COMPONENTS = {
     "plain_step": ("decode_step",),
     "draft_step": ("decode_step",),
@@ -99,33 +105,39 @@ def host_profile(profile: HardwareProfile, host: HostDescription) -> HardwarePro
 def solve(records: Sequence[ProbeRecord], predictor: Predictor, form: Form) -> LinearFit:
     """Fit the numbers of ``form`` to ``records``, relative errors weighing alike."""
     matrix, constant = predictor.linear(records, form)
-    return solve_linear(matrix, constant, np.array([record.time.median for record in records]), form)
+    windows = [(record.time.high - record.time.low) / 2 / record.time.median for record in records]
+    least = LEAST_NOISE * float(np.median(windows))
+    return solve_linear(matrix, constant, np.array([record.time.median for record in records]), form, least)
 
 
-def solve_linear(matrix: Array, constant: Array, measured: Array, form: Form) -> LinearFit:
+def solve_linear(matrix: Array, constant: Array, measured: Array, form: Form, least_noise: float = 0.0) -> LinearFit:
     """Numbers of ``form`` for which ``matrix @ numbers + constant`` is about ``measured``."""
-    fit = _weighted(matrix, constant, measured, measured, form)
+
+    def weighted(usual: Array) -> LinearFit:
+        beliefs = _beliefs(form, matrix, usual)
+        return fit_linear(matrix / usual[:, None], (measured - constant) / usual, beliefs, least_noise)
+
+    fit = weighted(measured)
     for _ in range(REWEIGHTED):
         # Errors relative to what is predicted: relative to what was measured, times that came out short would count more.
         usual = np.maximum(matrix @ fit.values + constant, 0.2 * measured)
-        fit = _weighted(matrix, constant, measured, usual, form)
+        fit = weighted(usual)
     return fit
-
-
-def _weighted(matrix: Array, constant: Array, measured: Array, usual: Array, form: Form) -> LinearFit:
-    return fit_linear(matrix / usual[:, None], (measured - constant) / usual, _beliefs(form, matrix, usual))
 
 
 def spreads(records: Sequence[ProbeRecord], fit: LinearFit) -> dict[str, float]:
     """By component, how far nine in ten of the records it is learnt from lie off, over 1.645; fitting discounted."""
     off = np.abs(fit.residuals) / np.sqrt(1 - fit.leverage)
+    freedom = max(len(records) - float(fit.leverage.sum()), 1.0)
+    wider = float(stdtrit(freedom, 0.95)) / NINE_IN_TEN
     overall = float(np.quantile(off, 0.9)) / NINE_IN_TEN
     found = {}
     for component, kinds in COMPONENTS.items():
         own = off[[record.kind in kinds for record in records]]
-        # A handful of records says little of nine in ten: then no less than what all together show.
         spread = float(np.quantile(own, 0.9)) / NINE_IN_TEN if len(own) else overall
-        found[component] = round(spread if len(own) >= LEAST else max(spread, overall), 5)
+        # A handful of records says little of nine in ten: what all show together counts as many more.
+        shared = (len(own) * spread**2 + SHARED * overall**2) / (len(own) + SHARED)
+        found[component] = round(wider * float(np.sqrt(shared)), 5)
     return found
 
 
@@ -136,7 +148,8 @@ def _solve(probes: Sequence[ProbeRecord], predictor: Predictor) -> tuple[Form, L
         raise MeasurementError(
             f"only {len(passes)} probe records of passes on {chips} chips; a fit needs {LEAST} or more"
         )
-    form = form_of(probes, lambda model: predictor.footprint(model, chips))
+    # A curve of many points through few shapes would follow their noise.
+    form = form_of(probes, lambda model: predictor.footprint(model, chips), min(MOST_KNOTS, max(2, len(passes) // 3)))
     timed = [probe for probe in probes if probe.kind in FITTED]
     fit = solve(timed, predictor, form)
     return form, fit, spreads(timed, fit)

@@ -29,7 +29,7 @@ def test_planted_parameters_are_found_without_noise(chips: int) -> None:
     form = planted.form(asked)
     truth = planted.truth(form)
     exact = planted.times(asked, form, truth)
-    records = [planted.record(point, float(seconds)) for point, seconds in zip(asked, exact, strict=True)]
+    records = [planted.record(point, float(seconds), spread=0.0) for point, seconds in zip(asked, exact, strict=True)]
     found = dict(zip(form.names, solve(records, Predictor(planted.profile()), form).values, strict=True))
     assert found == {name: pytest.approx(value, rel=0.01) for name, value in truth.items()}
 
