@@ -22,7 +22,7 @@ COMPILE_PLANNER := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup planner demo test lint types imports pytest format lock clean
+.PHONY: help setup planner demo device-validate test lint types imports pytest format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -33,6 +33,11 @@ planner: $(VENV)/.installed-planner ## install the planner alone: the quickest s
 
 demo: setup ## install, then predict and really run a tiny model on this machine's CPU
 	$(BIN)/sps run $(SCENARIO)
+
+# The accelerator's own JAX must be installed already: only it knows the device. Records go to docs/validation/DEVICE.
+PYTHON_DEVICE ?= $(PYTHON)
+device-validate: ## probe, fit and validate on whatever JAX finds; needs the runtime's dependencies alone
+	$(PYTHON_DEVICE) benchmarks/device_validate.py --keep docs/validation
 
 test: setup lint types imports pytest ## install, then ruff, mypy, import contracts and the test suite
 

@@ -117,7 +117,8 @@ def place_made_up(spec: ModelSpec, seed: int, mesh: Mesh, degree: int) -> Decode
             values = np.ones(shape.shape, shape.dtype)
         else:
             values = np.resize(block / np.sqrt(shape.shape[-2]), shape.shape).astype(shape.dtype)
-        return jax.device_put(values, sharding)
+        placed: jax.Array = jax.device_put(values, sharding)
+        return placed
 
     leaves, structure = jax.tree.flatten(shapes)
     shardings = jax.tree.leaves(_shardings(shapes, mesh))

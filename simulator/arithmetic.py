@@ -107,8 +107,8 @@ def _of_step(step: Step) -> Iterator[Line]:
     if parts.step_overhead_s:
         yield Line("overhead", "step", "fixed time of a step", parts.step_overhead_s)
     if parts.layer_overhead_s:
-        words = f"{shape.layers:,} layers x {_time(parts.layer_overhead_s)}"
-        yield Line("overhead", "layers", words, parts.layer_overhead_s * shape.layers)
+        words = f"{shape.layers:,} layers x {_time(float(parts.layer_overhead_s))}"
+        yield Line("overhead", "layers", words, float(parts.layer_overhead_s) * shape.layers)
 
 
 def _of_matmul(step: Step, op: Operation, time: OperationTime, mechanism: str) -> Iterator[Line]:

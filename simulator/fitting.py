@@ -103,8 +103,8 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None, least_n
         prior: [beliefs, numbers], sums that are believed to be 0, in units of their own standard deviation.
         least_noise: what the noise is at least; few data can be met by chance.
 
-    The covariance is ``(X^T X / s^2 + B^T B)^-1``, B being the beliefs, with ``s^2`` the variance of the data as M-estimation has it: mean
-    squared score over squared mean curvature, times n / (n - p) (Huber 1981, section 7.6).
+    The covariance is ``(X^T X / s^2 + B^T B)^-1``, B being the beliefs and ``s^2`` the variance of the data as
+    M-estimation has it: mean squared score over squared mean curvature, times n / (n - p) (Huber 1981, section 7.6).
     """
     scale = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
     data = matrix / scale
@@ -117,6 +117,7 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None, least_n
         freedom = max(len(wanted) - float(leverage.sum()), 1.0)
         middle = float(np.median(np.abs(left))) / MEDIAN_OF_NORMAL * np.sqrt(len(wanted) / freedom)
         noise = float(np.clip(middle, max(least_noise, 1e-9), 1.0))
+    left = data @ found - wanted
     _, leverage = _hessian(data, left, beliefs * noise, noise)
     bend = 1 + (left / (TOLERANCE * noise)) ** 2
     freedom = max(len(wanted) - float(leverage.sum()), 1.0)

@@ -32,7 +32,7 @@ RATES = {
     "round_cost": (1, -1),
     "speedup": (-1, 1),
 }
-"""Metrics that go with the time of a round, or of a plain step where nobody drafts: powers of it and of a plain step."""
+"""Metrics that go with the time of a round, or of a plain step where nobody drafts: powers of it and of the latter."""
 
 
 def with_intervals(metrics: Mapping[str, Any], spreads: Mapping[str, float]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Records of a machine that never was: what the cost model makes of parameters that a test knows, with noise or none."""
+"""Records of a machine that never was: what the cost model makes of parameters that a test knows."""
 
 from __future__ import annotations
 

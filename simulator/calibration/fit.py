@@ -27,7 +27,7 @@ LEAST = 8
 SHARED = 10
 """As many records of its own a component needs to count as much as what all components show."""
 BEND = 0.2
-"""By how much of the usual time of a byte its arithmetic strays from a line over the rows, for one standard deviation."""
+"""By how much of the usual time of a byte its arithmetic strays from a line over the rows: a standard deviation."""
 NINE_IN_TEN = 1.6449
 """Standard deviations within which nine in ten normal errors lie."""
 REWEIGHTED = 1
@@ -119,7 +119,7 @@ def solve_linear(matrix: Array, constant: Array, measured: Array, form: Form, le
 
     fit = weighted(measured)
     for _ in range(REWEIGHTED):
-        # Errors relative to what is predicted: relative to what was measured, times that came out short would count more.
+        # Relative to what is predicted: relative to what was measured, times that came out short would count more.
         usual = np.maximum(matrix @ fit.values + constant, 0.2 * measured)
         fit = weighted(usual)
     return fit

@@ -24,7 +24,7 @@ Devices = Annotated[
 ]
 
 
-def calibrate(  # noqa: PLR0913, PLR0917
+def calibrate(  # noqa: PLR0917
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What to call the calibration.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The hardware profile to write.")],
     quick: Quick = False,
@@ -39,20 +39,21 @@ def calibrate(  # noqa: PLR0913, PLR0917
     from simulator.calibration import calibrate as fitted
     from simulator.cli import machine
     from simulator.validation import table_text
+    from simulator.validation.machine import design_for, profile_for, write_profile
 
     if out.suffix != ".yaml":
         raise ConfigError((Problem("", 0, 0, "--out", str(out), "a file whose name ends in .yaml"),))
     counts = numbers(devices)
     folder = ready(out.parent / f"{out.stem}_measurements")
     here = machine.host()
-    profile = machine.profile_for(here, hardware)
-    wanted = machine.fit_only(machine.design_for(here.platform, design, quick=quick))
+    profile = profile_for(here, hardware)
+    wanted = machine.fit_only(design_for(here.platform, design, quick=quick))
     records = machine.measured(wanted, folder, "calibrate", counts)
     write(folder / "times.csv", table_text(records))
     steady = steadied(records, Predictor(profile))
     today = dt.datetime.now(dt.UTC).date()
     known = fitted([r for r in steady if r.role == "fit"], profile, name, today)
-    machine.write_profile(out, known, f"Written by `sps calibrate` on {today}; not validated.")
+    write_profile(out, known, f"Written by `sps calibrate` on {today}; not validated.")
     found = known.calibrations[name]
     if as_json:
         typer.echo(to_json({"records": [], "profile": str(out), "calibration": found.model_dump(mode="json")}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,7 +14,6 @@ from simulator.cli.options import AsJson, OutFolder
 from simulator.errors import ConfigError, Problem, RefusedError
 
 if TYPE_CHECKING:
-    from simulator.spec.design import Design
     from simulator.spec.hardware import HardwareProfile
     from simulator.spec.probe import ProbeRecord
     from simulator.validation import Outcome
@@ -29,11 +27,10 @@ Given = Annotated[
         help="A profile and the calibration in it to test; fitted to this run's own shapes unless given.",
     ),
 ]
-THIS_HOST = "this-host"
 FAILED = 1
 
 
-def validate(  # noqa: PLR0913, PLR0917
+def validate(  # noqa: PLR0917
     what: What,
     quick: Quick = False,
     out: OutFolder = None,
@@ -45,14 +42,16 @@ def validate(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Fit to some shapes, predict others, measure both, and say how far off. Exit code 1 where that is too far."""
     from simulator.cli import machine
+    from simulator.validation.judged import judged
+    from simulator.validation.machine import design_for, profile_for
 
     del what
     counts, folder = numbers(devices), ready(out or Path("out") / "validate_device")
     here = machine.host()
-    asked = machine.design_for(here.platform, design, quick=quick)
+    asked = design_for(here.platform, design, quick=quick)
     given = given_profile(calibration, here.platform) if calibration else None
     records = machine.measured(asked, folder / "processes", "validate", counts)
-    profile = given[0] if given else machine.profile_for(here, hardware)
+    profile = given[0] if given else profile_for(here, hardware)
     outcome, known = judged(records, asked, profile, given[1] if given else None)
     report(outcome, known, records, folder, as_json=as_json)
 
@@ -64,7 +63,7 @@ def given_profile(text: str, platform: str) -> tuple[HardwareProfile, str]:
         ConfigError: there is no such file or calibration.
         RefusedError: the calibration does not say how sure it is.
     """
-    from simulator.cli.machine import read_profile
+    from simulator.validation.machine import read_profile
 
     file, _, name = text.rpartition(":")
     profile = read_profile(file or text)
@@ -79,36 +78,14 @@ def given_profile(text: str, platform: str) -> tuple[HardwareProfile, str]:
     return profile, name
 
 
-def judged(
-    records: Sequence[ProbeRecord], design: Design, profile: HardwareProfile, given: str | None
-) -> tuple[Outcome, HardwareProfile]:
-    """The outcome, and the profile with the calibration that it is about, which then says how it came out."""
-    from simulator.calibration import Predictor, calibrate, steadied
-    from simulator.spec.confidence import ValidationClaim
-    from simulator.spec.probe import FORCED_RATE
-    from simulator.validation import outcome
-
-    steady = steadied(records, Predictor(profile))
-    today, name = dt.datetime.now(dt.UTC).date(), given or THIS_HOST
-    known = profile if given else calibrate([r for r in steady if r.role == "fit"], profile, name, today)
-    found = outcome(records, design, known, name, FORCED_RATE)
-    claim = ValidationClaim(passed=found.passed, record=f"sps validate device, design {found.design}", date=today)
-    said = known.calibrations[name].model_copy(update={"validation": claim})
-    return found, known.model_copy(update={"calibrations": {**known.calibrations, name: said}})
-
-
 def report(
     outcome: Outcome, profile: HardwareProfile, records: Sequence[ProbeRecord], folder: Path, *, as_json: bool
 ) -> None:
     """Write everything, say the verdict, and end with exit code 1 where it is bad."""
-    from simulator.cli import machine
     from simulator.report import rendered, validation_page
-    from simulator.validation import table_text
+    from simulator.validation.judged import keep
 
-    write(folder / "times.csv", table_text(records))
-    write(folder / "validation.json", to_json(outcome.to_json()))
-    note = f"Written by `sps validate device`: {outcome.verdict}."
-    machine.write_profile(folder / "profile.yaml", profile, note)
+    keep(folder, outcome, profile, records)
     page = write(folder / "validation.html", rendered(validation_page(outcome)))
     if as_json:
         typer.echo(to_json({"records": [], "validation": outcome.to_json()}))

@@ -65,7 +65,7 @@ def attention_rate(
 
 
 def _rate(profile: HardwareProfile, curve: Rates, dtype: DType, rows: Number, chips: Number) -> Array:
-    """Interpolated in the logarithm of the rows, constant beyond the ends of the curve. Devices of one host share cores."""
+    """Interpolated in the logarithm of the rows, constant beyond the ends. Devices of one host share its cores."""
     peak = profile.peaks.matmul[dtype].value_flop_per_s
     share = np.asarray(chips, dtype=np.float64) if profile.shares_memory else 1.0
     count = np.asarray(rows, dtype=np.float64)

@@ -107,7 +107,7 @@ def _layer(kind: _Layer, parts: TimedStep, wires: Mapping[str, _Wire], shape: Sh
             sum(float(time.compute_s) for _, time in found) / count,
         )
 
-    half = parts.layer_overhead_s / 2
+    half = float(parts.layer_overhead_s) / 2
     sent = kind.routed and step.dispatch
     first, last = _ends(sent, wires, int(shape.all_reduces))
     weights_s, weights_bytes, compute_s = matmuls(_ATTENTION, layers)
