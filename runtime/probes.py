@@ -20,7 +20,7 @@ from simulator.spec.probe import ProbePoint, ProbeRecord, digest
 TIMEOUT_S = 1200.0
 VISITS = 7
 WINDOW_S = 0.05
-SECONDS_A_POINT = 1.2
+SECONDS_A_POINT = 4.0
 """After so long for every point, a process stops waiting for quiet windows."""
 
 
