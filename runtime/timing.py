@@ -108,10 +108,13 @@ def interleaved(
     visits: int,
     window_s: float,
     budget_s: float,
+    least: int = 2,
     report: Callable[[str], None] = lambda _: None,
     warmed_up: Callable[[], None] = lambda: None,
 ) -> Session:
     """Time every program in ``visits`` quiet windows of about ``window_s`` seconds, round-robin.
+
+    A window has at least ``least`` units: the first ones of a call find the machine as another program left it.
 
     Every program is run twice before, which warms it up and shows how many units fill a window. Where windows are
     dropped, others are tried until ``budget_s`` seconds are spent; every program is visited twice at least. A program
@@ -125,7 +128,7 @@ def interleaved(
     repetitions: dict[str, int] = {}
     for index, name in enumerate(names):
         report(f"warm-up {index + 1}/{len(names)}: {name}")
-        repetitions[name] = _repetitions(runs[name], window_s)
+        repetitions[name] = _repetitions(runs[name], window_s, least)
     windows = {name: Windows() for name in names}
     foreign: list[float] = []
     warmed_up()
@@ -152,10 +155,10 @@ def _wanting(names: list[str], windows: dict[str, Windows], visits: int, beyond:
     return [name for name in names if name in alone]
 
 
-def _repetitions(run: Run, window_s: float) -> int:
+def _repetitions(run: Run, window_s: float, least: int) -> int:
     run(1)
     once = max(run(2), 1e-7)
-    return max(2, min(100_000, round(window_s / once)))
+    return max(least, min(100_000, round(window_s / once)))
 
 
 def _window(run: Run, repetitions: int) -> tuple[float, float]:

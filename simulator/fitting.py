@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,8 +91,14 @@ class LinearFit:
     """Of each datum: by how much its own residual is too small, being fitted to itself."""
 
 
-def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None, least_noise: float = 1e-9) -> LinearFit:
-    """Numbers of at least 0 that minimise ``rho((matrix @ numbers - wanted) / noise)``, with rho the soft L1 loss.
+def fit_linear(
+    matrix: Array,
+    wanted: Array,
+    prior: Array | None = None,
+    least_noise: float = 1e-9,
+    signed: Sequence[int] = (),
+) -> LinearFit:
+    """Numbers of at least 0, but for the columns ``signed``, that minimise ``rho((matrix @ numbers - wanted) / noise)``, with rho the soft L1 loss.
 
     Residuals well beyond the noise count linearly, so that one bad measurement cannot bend the rest. The noise is that
     of the data, found along the way: so what is believed beforehand gives way to data without noise.
@@ -111,7 +117,7 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None, least_n
     beliefs = np.zeros((0, len(scale))) if prior is None else prior / scale
     noise, found = FIRST_NOISE, np.full(len(scale), 1e-9)
     for _ in range(NOISE_STEPS):
-        found = _robust(data, wanted, beliefs * noise, noise, found)
+        found = _robust(data, wanted, beliefs * noise, noise, found, signed)
         left = data @ found - wanted
         _, leverage = _hessian(data, left, beliefs * noise, noise)
         freedom = max(len(wanted) - float(leverage.sum()), 1.0)
@@ -130,7 +136,9 @@ def fit_linear(matrix: Array, wanted: Array, prior: Array | None = None, least_n
     return LinearFit(found / scale, covariance, left, np.clip(leverage, 0.0, 0.99))
 
 
-def _robust(data: Array, wanted: Array, beliefs: Array, noise: float, start: Array) -> Array:
+def _robust(
+    data: Array, wanted: Array, beliefs: Array, noise: float, start: Array, signed: Sequence[int]
+) -> Array:
     """The numbers, with the loss bending at ``TOLERANCE`` times the noise."""
     rows = np.vstack([data, beliefs])
     target = np.concatenate([wanted, np.zeros(len(beliefs))])
@@ -141,11 +149,13 @@ def _robust(data: Array, wanted: Array, beliefs: Array, noise: float, start: Arr
     def jacobian(_: Array) -> Array:
         return rows
 
+    low = np.zeros(rows.shape[1])
+    low[list(signed)] = -np.inf
     solution = least_squares(
         residuals,
-        np.maximum(start, 1e-9),
+        np.maximum(start, low + 1e-9),
         jac=jacobian,
-        bounds=(np.zeros(rows.shape[1]), np.full(rows.shape[1], np.inf)),
+        bounds=(low, np.full(rows.shape[1], np.inf)),
         loss="soft_l1",
         f_scale=TOLERANCE * noise,
         xtol=1e-14,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from simulator.calibration.form import ATTENTION, BYTE, FLOP, KV, SECONDS, Form, form_of, uncertainty
+from simulator.calibration.form import ATTENTION, BYTE, FLOP, KV, SECONDS, SIGNED, Form, form_of, uncertainty
 from simulator.calibration.timed import Predictor
 from simulator.errors import MeasurementError
 from simulator.fitting import LinearFit, fit_linear
@@ -19,6 +20,7 @@ from simulator.spec.probe import HostDescription, ProbeRecord
 from simulator.units import format_quantity
 
 Array = npt.NDArray[np.float64]
+Kinds = npt.NDArray[np.str_]
 
 MOST_KNOTS = 8
 FITTED = ("decode_step", "forward", "first_draft_step", "verification", "round")
@@ -31,6 +33,8 @@ BEND = 0.2
 NINE_IN_TEN = 1.6449
 """Standard deviations within which nine in ten normal errors lie."""
 REWEIGHTED = 1
+NOISIEST = 5.0
+"""So much less at most does the error of a noisy kind count."""
 LEAST_NOISE = 0.25
 """Share of the half-width of a program's own windows that the noise of its median is at least."""
 COMPONENTS = {
@@ -103,26 +107,44 @@ def host_profile(profile: HardwareProfile, host: HostDescription) -> HardwarePro
 
 
 def solve(records: Sequence[ProbeRecord], predictor: Predictor, form: Form) -> LinearFit:
-    """Fit the numbers of ``form`` to ``records``, relative errors weighing alike."""
+    """Fit the numbers of ``form`` to ``records``; relative errors weigh alike, but less in a kind that is noisier."""
     matrix, constant = predictor.linear(records, form)
     windows = [(record.time.high - record.time.low) / 2 / record.time.median for record in records]
     least = LEAST_NOISE * float(np.median(windows))
-    return solve_linear(matrix, constant, np.array([record.time.median for record in records]), form, least)
+    kinds = np.array([record.kind for record in records])
+    return solve_linear(matrix, constant, np.array([record.time.median for record in records]), form, kinds, least)
 
 
-def solve_linear(matrix: Array, constant: Array, measured: Array, form: Form, least_noise: float = 0.0) -> LinearFit:
-    """Numbers of ``form`` for which ``matrix @ numbers + constant`` is about ``measured``."""
+def solve_linear(
+    matrix: Array, constant: Array, measured: Array, form: Form, kinds: Kinds, least_noise: float = 0.0
+) -> LinearFit:
+    """Numbers of ``form`` for which ``matrix @ numbers + constant`` is about ``measured``, of records of ``kinds``."""
 
-    def weighted(usual: Array) -> LinearFit:
+    signed = [form.names.index(name) for name in SIGNED]
+
+    def weighted(usual: Array, noise: Array) -> LinearFit:
+        scale = usual * noise
         beliefs = _beliefs(form, matrix, usual)
-        return fit_linear(matrix / usual[:, None], (measured - constant) / usual, beliefs, least_noise)
+        fit = fit_linear(matrix / scale[:, None], (measured - constant) / scale, beliefs, least_noise, signed)
+        return replace(fit, residuals=fit.residuals * noise)
 
-    fit = weighted(measured)
+    fit = weighted(measured, np.ones(len(measured)))
     for _ in range(REWEIGHTED):
         # Relative to what is predicted: relative to what was measured, times that came out short would count more.
         usual = np.maximum(matrix @ fit.values + constant, 0.2 * measured)
-        fit = weighted(usual)
+        fit = weighted(usual, _noise_of_kinds(fit, kinds))
     return fit
+
+
+def _noise_of_kinds(fit: LinearFit, kinds: Kinds) -> Array:
+    """How much noisier than the others the records of each kind are; 1 where there are too few to tell."""
+    off = np.abs(fit.residuals) / np.sqrt(1 - fit.leverage)
+    overall, noise = max(float(np.median(off)), 1e-12), np.ones(len(off))
+    for kind in set(kinds.tolist()):
+        own = kinds == kind
+        if own.sum() >= LEAST:
+            noise[own] = np.clip(float(np.median(off[own])) / overall, 0.5, NOISIEST)
+    return noise
 
 
 def spreads(records: Sequence[ProbeRecord], fit: LinearFit) -> dict[str, float]:

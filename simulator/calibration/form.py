@@ -27,6 +27,8 @@ SECONDS = (
     "verification_per_logit",
 )
 """Numbers in seconds; the others are relative to the profile's peaks."""
+SIGNED = ("round_overhead",)
+"""Those that may be negative."""
 KV, ATTENTION = "time_a_kv_byte", "time_an_attention_flop"
 BYTE, FLOP = "time_a_byte_", "time_a_flop_"
 FREE = 1e-3
@@ -65,7 +67,7 @@ class Form:
         ]
         rates = [{"rows": 1, "efficiency": 1 / FREE}]
         rates += [{"rows": n, "efficiency": 1 / max(values[f"{FLOP}{n}"], FASTEST)} for n in self.rows]
-        seconds = {name: format_quantity(max(float(values[name]), 0.0), "s") for name in SECONDS}
+        seconds = {n: format_quantity(float(values[n]) if n in SIGNED else max(float(values[n]), 0.0), "s") for n in SECONDS}
         data: dict[str, Any] = {
             "chips": self.chips,
             "hbm_efficiency": tuple(curve),

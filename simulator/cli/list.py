@@ -1,4 +1,4 @@
-"""sps list: the chips, models and scenarios that the toolkit knows."""
+"""sps list: the chips, models, scenarios and designs that the toolkit knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from simulator.cli.files import to_json
 from simulator.cli.options import AsJson
 
-What = Annotated[Literal["hardware", "models", "scenarios"], typer.Argument(help="What to list.")]
+What = Annotated[Literal["hardware", "models", "scenarios", "designs"], typer.Argument(help="What to list.")]
 
 
 def list_known(what: What, as_json: AsJson = False) -> None:
@@ -22,6 +22,7 @@ def list_known(what: What, as_json: AsJson = False) -> None:
         "hardware": (library.PROFILES, _hardware),
         "models": (library.MODELS, _model),
         "scenarios": (library.SCENARIOS, _scenario),
+        "designs": (library.SCENARIOS / "designs", _design),
     }
     home, told = homes[what]
     rows = [(name, told(home / f"{name}.yaml")) for name in library.names(home)]
@@ -52,6 +53,14 @@ def _model(file: Path) -> str:
     model = ModelSpec.model_validate(read(file).data)
     shape = f"{model.layers} layers, width {model.d_model:,}, {model.heads} heads, vocabulary {model.vocabulary:,}"
     return f"{model.parameters / 1e9:.3g} B {model.weight_dtype}; {shape}"
+
+
+def _design(file: Path) -> str:
+    from simulator.spec.design import load_design
+
+    design = load_design(file)
+    tested = sum(point.role == "test" for point in design.points())
+    return f"{len(design.points())} shapes, {tested} of them held out; {design.description}"
 
 
 def _scenario(file: Path) -> str:

@@ -103,4 +103,4 @@ def told(outcome: Outcome) -> list[str]:
     from simulator import tables
 
     verdict = tables.wrapped(*tables.validation_verdict(outcome))
-    return [*verdict, "", tables.criteria(outcome).text(), "", tables.validation_errors(outcome).text(), ""]
+    return [*verdict, "", tables.criteria(outcome).text(), "", tables.validation_errors(outcome.summaries()).text(), ""]

@@ -21,7 +21,7 @@ def validation_page(outcome: Outcome) -> Page:
     sections = (
         Section("", words=words),
         Section("What was asked of it", tables=(tables.criteria(outcome),)),
-        Section("Errors by component", tables=(tables.validation_errors(outcome),)),
+        Section("Errors by component", tables=(tables.validation_errors(outcome.summaries()),)),
         *(Section("", figures=(Figure(drawn[name], caption),)) for name, caption in _CAPTIONS.items()),
         Section("Every held-out value", tables=(tables.every_held_out(outcome),), folded=True),
     )

@@ -94,6 +94,7 @@ def _read_date(value: object) -> dt.date:
 
 # What each accepts is said by the unit and the bound; no physical quantity here may be infinite.
 Seconds = _quantity("s", ge=0, le=1e9)
+SignedSeconds = _quantity("s", ge=-1e3, le=1e9)
 PositiveSeconds = _quantity("s", gt=0, le=1e9)
 Bytes = _quantity("B", gt=0, le=1e21)
 BytesPerSecond = _quantity("B/s", gt=0, le=1e21)

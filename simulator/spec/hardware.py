@@ -23,6 +23,7 @@ from simulator.spec.fields import (
     Name,
     PositiveSeconds,
     Seconds,
+    SignedSeconds,
     Source,
     Strict,
     mistake,
@@ -245,8 +246,8 @@ class CostParameters(Strict):
     """Time to draw one token a row from logits."""
     verification: SamplingCost | None = None
     """Time to accept or reject and to draw from the residual; that of sampling the same rows where absent."""
-    round_overhead_s: Seconds
-    """Fixed time of one round beside its steps."""
+    round_overhead_s: SignedSeconds
+    """Fixed time of one round beside its steps; negative where they take less together than in loops of their own."""
 
     @model_validator(mode="after")
     def _rising(self) -> Self:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from simulator.tables.layout import Column, Table
 from simulator.tables.wording import figures
-from simulator.validation import Criterion, HeldOut, Outcome
+from simulator.validation import Criterion, HeldOut, Outcome, Summary
 
 NAMES = {
     "plain_step": "plain or draft step",
@@ -49,7 +51,7 @@ def criteria(outcome: Outcome) -> Table:
     return Table("", columns, rows)
 
 
-def validation_errors(outcome: Outcome) -> Table:
+def validation_errors(summaries: Sequence[Summary]) -> Table:
     """Errors by component and place."""
     columns = (
         Column("component", numeric=False),
@@ -70,7 +72,7 @@ def validation_errors(outcome: Outcome) -> Table:
             f"{s.ninetieth:.1%}",
             f"{s.covered:.0%}",
         )
-        for s in outcome.summaries()
+        for s in summaries
     )
     return Table("", columns, rows)
 

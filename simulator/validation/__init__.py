@@ -2,7 +2,7 @@
 
 from simulator.validation.criteria import Criterion, verdict
 from simulator.validation.held_out import HeldOut, Ranking, held_out, noise_floor, rankings
-from simulator.validation.outcome import Outcome, outcome
+from simulator.validation.outcome import Outcome, Summary, outcome
 from simulator.validation.table import read_table, table_text
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "HeldOut",
     "Outcome",
     "Ranking",
+    "Summary",
     "held_out",
     "noise_floor",
     "outcome",

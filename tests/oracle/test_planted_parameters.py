@@ -41,11 +41,12 @@ def test_intervals_hold_the_planted_parameters(chips: int) -> None:
     truth = planted.truth(form)
     matrix, constant = Predictor(planted.profile()).linear(asked, form)
     exact = matrix @ np.array([truth[name] for name in form.names]) + constant
+    kinds = np.array([point.kind for point in asked])
     rng = np.random.default_rng(2026)
     held: Counter[str] = Counter()
     for _ in range(DRAWS):
         noisy = exact * (1 + NOISE * rng.standard_normal(len(exact)))
-        fit = solve_linear(matrix, constant, noisy, form)
+        fit = solve_linear(matrix, constant, noisy, form, kinds)
         errors = NINE_IN_TEN * np.sqrt(np.diag(fit.covariance))
         held.update(n for n, v, e in zip(form.names, fit.values, errors, strict=True) if abs(v - truth[n]) <= e)
     assert {name: held[name] for name in form.names if held[name] < 0.85 * DRAWS} == {}

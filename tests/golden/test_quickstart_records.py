@@ -1,17 +1,14 @@
-"""The README's error table is that of the committed records, and those are what the probe of that day predicts."""
+"""The committed predictions of the quickstart are what the committed probe of that day predicts."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
-from simulator import tables
 from simulator.calibration import calibrate
 from simulator.cli.files import read_records
-from simulator.compare import compare
 from simulator.predict import predict_scenario
 from simulator.spec.load import scenario_from
 from simulator.spec.probe import ProbeRecord
@@ -19,23 +16,10 @@ from simulator.spec.record import RunRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "docs" / "validation" / "quickstart_cpu"
-TABLE = re.compile(r"(?<=<!-- errors -->\n```\n).*?(?=```\n)", re.DOTALL)
-TERMS = ("plain_step_s", "draft_step_s", "verify_step_s", "round_s", "speedup")
 
 
 def committed() -> list[RunRecord]:
     return read_records([str(RECORDS / "predicted.json"), str(RECORDS / "measured.json")])
-
-
-def test_the_error_table_is_that_of_the_committed_records(fix: bool) -> None:
-    comparison = compare(committed())
-    shown = [row for row in tables.preferred(comparison.record_rows) if row.term in TERMS]
-    table = "\n".join(line.rstrip() for line in tables.summaries(shown).text().splitlines()) + "\n"
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    if fix:
-        readme.write_text(TABLE.sub(lambda _: table, text), encoding="utf-8")
-    assert TABLE.findall(readme.read_text(encoding="utf-8")) == [table]
 
 
 def test_the_committed_predictions_follow_from_the_committed_probe_alone() -> None:
