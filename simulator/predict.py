@@ -111,8 +111,8 @@ def _status(steps: Steps, terms: dict[str, float], on_own: dict[str, float]) -> 
 
 
 def describe(name: str, calibration: Calibration) -> dict[str, Any]:
-    """What a record says of the calibration behind it: all but the parameters."""
-    return {"name": name} | calibration.model_dump(mode="json", exclude={"parameters"})
+    """What a record says of the calibration behind it: all but the parameters, which stand in the scenario."""
+    return {"name": name} | calibration.model_dump(mode="json", exclude={"parameters", "uncertainty"})
 
 
 def counts(steps: Steps, components: dict[str, float]) -> dict[str, dict[str, float]]:

@@ -33,8 +33,8 @@ BEND = 0.2
 NINE_IN_TEN = 1.6449
 """Standard deviations within which nine in ten normal errors lie."""
 REWEIGHTED = 1
-NOISIEST = 5.0
-"""So much less at most does the error of a noisy kind count."""
+NOISIER, NOISIEST = 1.75, 5.0
+"""From how many times the usual error a kind counts as noisy, and by how much less at most its errors then weigh."""
 LEAST_NOISE = 0.25
 """Share of the half-width of a program's own windows that the noise of its median is at least."""
 COMPONENTS = {
@@ -137,13 +137,15 @@ def solve_linear(
 
 
 def _noise_of_kinds(fit: LinearFit, kinds: Kinds) -> Array:
-    """How much noisier than the others the records of each kind are; 1 where there are too few to tell."""
+    """How much noisier than the others the records of each kind are; 1 where that may be chance."""
     off = np.abs(fit.residuals) / np.sqrt(1 - fit.leverage)
     overall, noise = max(float(np.median(off)), 1e-12), np.ones(len(off))
     for kind in set(kinds.tolist()):
         own = kinds == kind
         if own.sum() >= LEAST:
-            noise[own] = np.clip(float(np.median(off[own])) / overall, 0.5, NOISIEST)
+            ratio = float(np.median(off[own])) / overall
+            # Medians of a dozen records differ by a half through chance alone.
+            noise[own] = min(ratio, NOISIEST) if ratio > NOISIER else 1.0
     return noise
 
 

@@ -174,7 +174,7 @@ def uncertainty(form: Form, values: Mapping[str, float], covariance: Any, residu
     errors = [float(covariance[i][i]) ** 0.5 for i in range(len(names))]
     correlation = tuple(
         tuple(
-            round(float(covariance[i][j]) / (errors[i] * errors[j]), 9) if errors[i] * errors[j] > 0 else 0.0
+            round(float(covariance[i][j]) / (errors[i] * errors[j]), 7) if errors[i] * errors[j] > 0 else 0.0
             for j in range(i)
         )
         for i in range(len(names))

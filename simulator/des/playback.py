@@ -116,7 +116,8 @@ def _between(spent: Mapping[str, float]) -> Iterator[Span]:
         yield Span("shipping", 0.0, 0.0, collective_s=spent["shipping"])
     if "verify_step" in spent:
         yield Span("sampling", 0.0, 0.0, compute_s=spent["sampling"])
-        yield Span("round_overhead", 0.0, 0.0, overhead_s=spent["round_overhead"])
+        # Time cannot run backwards: what steps save together is not drawn.
+        yield Span("round_overhead", 0.0, 0.0, overhead_s=max(spent["round_overhead"], 0.0))
 
 
 def _pieces(name: str, step: Step, deployment: Deployment) -> Iterator[Piece]:
