@@ -69,6 +69,8 @@ def processes(design: Design, device_counts: Sequence[int] | None = None) -> lis
     points = design.points(None if device_counts is None else tuple(device_counts))
     for replicate in range(1, design.replicates + 1):
         for chips in sorted({point.chips for point in points}):
+            if replicate > 1 and design.replicated and chips not in design.replicated:
+                continue
             mixed = [point for point in points if point.chips == chips]
             random.Random(f"{design.name} {chips} {replicate}").shuffle(mixed)
             count = -(-len(mixed) // design.points_per_process)

@@ -78,6 +78,8 @@ class Design(Strict):
     """Models whose decode steps are timed in every process: by how much they differ between processes is drift."""
     replicates: Annotated[int, Field(ge=1, le=20)] = 1
     """In how many processes each shape is timed."""
+    replicated: tuple[Count, ...] = ()
+    """On which numbers of devices it is timed in so many; on all unless given."""
     points_per_process: Annotated[int, Field(ge=2, le=500)] = 24
     """Shapes that one process times in turn."""
     edge_bytes: tuple[Bytes, Bytes] | None = None
