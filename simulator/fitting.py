@@ -136,9 +136,7 @@ def fit_linear(
     return LinearFit(found / scale, covariance, left, np.clip(leverage, 0.0, 0.99))
 
 
-def _robust(
-    data: Array, wanted: Array, beliefs: Array, noise: float, start: Array, signed: Sequence[int]
-) -> Array:
+def _robust(data: Array, wanted: Array, beliefs: Array, noise: float, start: Array, signed: Sequence[int]) -> Array:
     """The numbers, with the loss bending at ``TOLERANCE`` times the noise."""
     rows = np.vstack([data, beliefs])
     target = np.concatenate([wanted, np.zeros(len(beliefs))])

@@ -67,7 +67,9 @@ class Form:
         ]
         rates = [{"rows": 1, "efficiency": 1 / FREE}]
         rates += [{"rows": n, "efficiency": 1 / max(values[f"{FLOP}{n}"], FASTEST)} for n in self.rows]
-        seconds = {n: format_quantity(float(values[n]) if n in SIGNED else max(float(values[n]), 0.0), "s") for n in SECONDS}
+        seconds = {
+            n: format_quantity(float(values[n]) if n in SIGNED else max(float(values[n]), 0.0), "s") for n in SECONDS
+        }
         data: dict[str, Any] = {
             "chips": self.chips,
             "hbm_efficiency": tuple(curve),
