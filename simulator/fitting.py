@@ -98,7 +98,9 @@ def fit_linear(
     least_noise: float = 1e-9,
     signed: Sequence[int] = (),
 ) -> LinearFit:
-    """Numbers of at least 0, but for the columns ``signed``, that minimise ``rho((matrix @ numbers - wanted) / noise)``, with rho the soft L1 loss.
+    """Numbers that minimise ``rho((matrix @ numbers - wanted) / noise)``, with rho the soft L1 loss.
+
+    They are at least 0, but for those of the columns ``signed``.
 
     Residuals well beyond the noise count linearly, so that one bad measurement cannot bend the rest. The noise is that
     of the data, found along the way: so what is believed beforehand gives way to data without noise.
