@@ -8,7 +8,7 @@ from math import erf, log, sqrt
 import numpy as np
 import plotly.graph_objects as go
 
-from simulator.figures.style import COLOURS, NOT_VALIDATED, SYMBOLS, cycle, escape, layout
+from simulator.figures.style import COLOURS, SYMBOLS, cycle, escape, layout, stamp
 from simulator.validation import HeldOut, Outcome
 
 NAMES = {
@@ -32,17 +32,7 @@ def held_out(outcome: Outcome) -> Mapping[str, go.Figure]:
     }
     if not outcome.passed:
         for figure in figures.values():
-            figure.add_annotation(
-                text=f"<b>{NOT_VALIDATED}</b>",
-                xref="paper",
-                yref="paper",
-                x=0,
-                y=1,
-                xanchor="left",
-                yanchor="bottom",
-                showarrow=False,
-                font={"size": 13},
-            )
+            stamp(figure)
     return figures
 
 

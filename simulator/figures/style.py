@@ -65,18 +65,23 @@ def layout(figure: go.Figure, views: Sequence[View], *, x: str, y: str, height: 
     figure.update_yaxes(**axis, zeroline=False, title={"text": y, "standoff": 4})
     predictions = [view for view in views if view.predicted]
     if predictions and not any(view.validated for view in predictions):
-        figure.add_annotation(
-            text=f"<b>{NOT_VALIDATED}</b>",
-            xref="paper",
-            yref="paper",
-            x=0,
-            y=1,
-            xanchor="left",
-            yanchor="bottom",
-            showarrow=False,
-            font={"size": 13},
-        )
+        stamp(figure)
     return figure
+
+
+def stamp(figure: go.Figure) -> None:
+    """The words NOT VALIDATED, above the plot."""
+    figure.add_annotation(
+        text=f"<b>{NOT_VALIDATED}</b>",
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=1,
+        xanchor="left",
+        yanchor="bottom",
+        showarrow=False,
+        font={"size": 13},
+    )
 
 
 def place(view: View, names: Mapping[str, str]) -> str:
