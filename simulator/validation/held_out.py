@@ -272,7 +272,8 @@ class _Chips:
         factor = math.exp(NINE_IN_TEN * math.sqrt(max(variance, 0.0) + residual))
         models = [model for model in (one.point.model, one.point.partner) if model is not None]
         footprint = max((self.predictor.footprint(model, one.point.chips) for model in models), default=0.0)
-        low, high = self.seen.edge or (0.0, 0.0)
+        # Verification touches logits alone: its model's weights lie nowhere.
+        low, high = (self.seen.edge if one.point.kind != "verification" else None) or (0.0, 0.0)
         model = models[-1]
         unseen = model.d_model not in self.seen.widths and model.layers not in self.seen.depths
         return HeldOut(
@@ -284,6 +285,6 @@ class _Chips:
             predicted / factor,
             predicted * factor,
             footprint,
-            low <= footprint <= high,
+            0 < low <= footprint <= high,
             unseen,
         )
