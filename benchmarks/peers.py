@@ -86,16 +86,14 @@ def ours(target: ModelSpec, draft: ModelSpec, folders: tuple[Path, Path], lookah
 def theirs(folders: tuple[Path, Path], dtype: str, lookahead: int, outside: list[float]) -> Builders:
     """Assisted generation and its parts; seconds of a round outside both models' forward passes go to ``outside``."""
     import torch
-    from transformers import AutoModelForCausalLM, DynamicCache
+    from transformers import AutoModelForCausalLM
 
     wanted = getattr(torch, dtype)
     target, draft = (AutoModelForCausalLM.from_pretrained(str(f), dtype=wanted).eval() for f in folders)
     draft.generation_config.num_assistant_tokens = lookahead
     draft.generation_config.num_assistant_tokens_schedule = "constant"
     draft.generation_config.assistant_confidence_threshold = 0.0
-    prompt = torch.arange(PROMPT)[None] % 1000 + 1
-
-    forwards = [0.0]
+    prompt, forwards = _prompt(), [0.0]
 
     def clocked(forward: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **words: Any) -> Any:
@@ -131,28 +129,39 @@ def theirs(folders: tuple[Path, Path], dtype: str, lookahead: int, outside: list
     for model in (target, draft):
         model.forward = clocked(model.forward)
 
-    def forward(model: Any, tokens: int) -> Run:
-        cache = DynamicCache(config=model.config)
-        fed = torch.ones((1, tokens), dtype=torch.long)
-        with torch.inference_mode():
-            model(prompt, past_key_values=cache)
-
-        def run(repetitions: int) -> float:
-            started = time.perf_counter()
-            with torch.inference_mode():
-                for _ in range(repetitions):
-                    model(fed, past_key_values=cache)
-                    cache.crop(-tokens)
-            return (time.perf_counter() - started) / repetitions
-
-        return run
-
     return {
         "theirs round": lambda: lambda units: generate(units, draft),
         "theirs plain": lambda: lambda units: generate(units, None),
-        "theirs draft": lambda: forward(draft, 1),
-        "theirs verify": lambda: forward(target, lookahead + 1),
+        "theirs draft": lambda: _forward(draft, 1),
+        "theirs verify": lambda: _forward(target, lookahead + 1),
     }
+
+
+def _forward(model: Any, tokens: int) -> Run:
+    """Forward passes of one of their models over ``tokens``, behind the prompt, in a loop of their own."""
+    import torch
+    from transformers import DynamicCache
+
+    cache = DynamicCache(config=model.config)
+    fed = torch.ones((1, tokens), dtype=torch.long)
+    with torch.inference_mode():
+        model(_prompt(), past_key_values=cache)
+
+    def run(repetitions: int) -> float:
+        started = time.perf_counter()
+        with torch.inference_mode():
+            for _ in range(repetitions):
+                model(fed, past_key_values=cache)
+                cache.crop(-tokens)
+        return (time.perf_counter() - started) / repetitions
+
+    return run
+
+
+def _prompt() -> Any:
+    import torch
+
+    return torch.arange(PROMPT)[None] % 1000 + 1
 
 
 def without_work(lookahead: int) -> Builders:

@@ -72,6 +72,8 @@ def fit(residuals: Callable[[Mapping[str, float]], Array], free: Mapping[str, Fr
     return Fit(values, covariance * np.outer(width, width), left)
 
 
+NINE_IN_TEN = 1.6449
+"""Standard deviations within which nine in ten normal errors lie."""
 FIRST_NOISE = 0.05
 NOISE_STEPS = 3
 TOLERANCE = 3.0

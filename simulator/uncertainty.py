@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.calibration.form import values_of
+from simulator.fitting import NINE_IN_TEN
 from simulator.spec.confidence import Uncertainty
 from simulator.spec.hardware import Calibration
 from simulator.steps import Steps
 
 Array = npt.NDArray[np.float64]
 
-NINE_IN_TEN = 1.6449
-"""Standard deviations within which nine in ten normal errors lie."""
 RATES = {
     "tpot_s": (1, 0),
     "tokens_per_s": (-1, 0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from simulator.calibration.form import ATTENTION, BYTE, FLOP, KV, SECONDS, SIGNED, Form, form_of, uncertainty
 from simulator.calibration.timed import Predictor
 from simulator.errors import MeasurementError
-from simulator.fitting import LinearFit, fit_linear
+from simulator.fitting import NINE_IN_TEN, LinearFit, fit_linear
 from simulator.spec.hardware import Calibration, HardwareProfile
 from simulator.spec.probe import HostDescription, ProbeRecord
 from simulator.units import format_quantity
@@ -30,8 +30,6 @@ SHARED = 10
 """As many records of its own a component needs to count as much as what all components show."""
 BEND = 0.2
 """By how much of the usual time of a byte its arithmetic strays from a line over the rows: a standard deviation."""
-NINE_IN_TEN = 1.6449
-"""Standard deviations within which nine in ten normal errors lie."""
 REWEIGHTED = 1
 NOISIER, NOISIEST = 1.75, 5.0
 """From how many times the usual error a kind counts as noisy, and by how much less at most its errors then weigh."""
@@ -119,7 +117,6 @@ def solve_linear(
     matrix: Array, constant: Array, measured: Array, form: Form, kinds: Kinds, least_noise: float = 0.0
 ) -> LinearFit:
     """Numbers of ``form`` for which ``matrix @ numbers + constant`` is about ``measured``, of records of ``kinds``."""
-
     signed = [form.names.index(name) for name in SIGNED]
 
     def weighted(usual: Array, noise: Array) -> LinearFit:
@@ -187,7 +184,7 @@ def _beliefs(form: Form, matrix: Array, measured: Array) -> Array:
     """What is believed of the numbers before they are fitted, weakly: sums that should be about 0.
 
     The curve of bandwidth bends little between its points, cached keys and values come about as fast as weights, the
-    time of a flop bends little over the rows, and every number has about the size at which it would explain a part of
+    time of a flop follows a line over the rows, and every number has about the size at which it would explain a part of
     what was measured.
     """
     names = form.names
@@ -253,9 +250,3 @@ def _validity(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
     if not any(probe.kind == "all_reduce" for probe in probes):
         del seen["payload_bytes"]
     return {axis: {"low": min(values), "high": max(values)} for axis, values in seen.items() if values}
-
-
-def fitted_kinds(records: Sequence[ProbeRecord]) -> Mapping[str, int]:
-    """How many records of each kind there are."""
-    kinds = [record.kind for record in records]
-    return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from simulator.figures.style import COLOURS, SYMBOLS, cycle, escape, layout, stamp
+from simulator.fitting import NINE_IN_TEN
 from simulator.validation import HeldOut, Outcome
 
 NAMES = {
@@ -151,5 +152,5 @@ def _coverage(outcome: Outcome) -> go.Figure:
 
 def _score(one: HeldOut) -> float:
     """The nominal width at which the interval of a prediction just holds the measured value."""
-    spread = log(one.high / one.predicted) / 1.6449
+    spread = log(one.high / one.predicted) / NINE_IN_TEN
     return erf(abs(log(one.measured / one.predicted)) / spread / sqrt(2)) if spread > 0 else 1.0

@@ -13,12 +13,13 @@ import numpy.typing as npt
 from simulator.calibration import Predictor
 from simulator.calibration.form import Form, values_of
 from simulator.errors import RefusedError
+from simulator.fitting import NINE_IN_TEN
 from simulator.spec.confidence import Uncertainty
 from simulator.spec.design import Design
 from simulator.spec.hardware import Calibration, HardwareProfile
 from simulator.spec.probe import ProbePoint, ProbeRecord
 from simulator.speculation import tokens_per_round
-from simulator.uncertainty import NINE_IN_TEN, covariance
+from simulator.uncertainty import covariance
 
 Array = npt.NDArray[np.float64]
 

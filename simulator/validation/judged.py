@@ -12,6 +12,7 @@ from simulator.spec.confidence import ValidationClaim
 from simulator.spec.design import Design
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.probe import FORCED_RATE, ProbeRecord
+from simulator.validation.held_out import drift
 from simulator.validation.machine import write_profile
 from simulator.validation.outcome import Outcome, outcome
 from simulator.validation.table import table_text
@@ -27,7 +28,7 @@ def judged(
     steady = steadied(records, Predictor(profile))
     today, name = dt.datetime.now(dt.UTC).date(), given or THIS_HOST
     known = profile if given else calibrate([r for r in steady if r.role == "fit"], profile, name, today)
-    found = outcome(records, design, known, name, FORCED_RATE)
+    found = outcome(steady, design, known, name, FORCED_RATE, drift(records))
     claim = ValidationClaim(passed=found.passed, record=f"sps validate device, design {found.design}", date=today)
     said = known.calibrations[name].model_copy(update={"validation": claim})
     return found, known.model_copy(update={"calibrations": {**known.calibrations, name: said}})

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from simulator.calibration import Predictor, steadied
 from simulator.spec.design import Design
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.probe import HostDescription, ProbeRecord, digest
 from simulator.validation.criteria import Criterion, Verdict, criteria, verdict
-from simulator.validation.held_out import HeldOut, Ranking, drift, held_out, noise_floor, rankings
+from simulator.validation.held_out import HeldOut, Ranking, held_out, noise_floor, rankings
 
 CLOSE = 0.3
 """Drafts whose rounds differ by less are hard to order."""
@@ -99,26 +98,30 @@ class Outcome:
 
 
 def outcome(
-    raw: Sequence[ProbeRecord], design: Design, profile: HardwareProfile, calibration: str, rate: float
+    steady: Sequence[ProbeRecord],
+    design: Design,
+    profile: HardwareProfile,
+    calibration: str,
+    rate: float,
+    drifted: dict[int, float],
 ) -> Outcome:
     """Predict what was held out, and compare.
 
     Args:
-        raw: measured, of every role; drift between processes is taken out here.
+        steady: measured, of every role, drift between processes taken out.
         design: that they were measured by.
         profile: of the machine, with the calibration.
         calibration: its name.
         rate: acceptance rate that generations were forced to.
+        drifted: by devices, the drift that was taken out.
     """
-    known, records = profile.calibrations[calibration], steadied(raw, Predictor(profile))
-    found = held_out(records, design, profile, known, rate)
-    floor = noise_floor(records)
-    ranks = rankings(found, noise_floor(records, ("generation",)))
-    host = records[0].host
+    known = profile.calibrations[calibration]
+    found = held_out(steady, design, profile, known, rate)
+    floor = noise_floor(steady)
+    ranks = rankings(found, noise_floor(steady, ("generation",)))
+    host = steady[0].host
     name = f"{design.name} {digest([point.key for point in design.points()])}"
-    return Outcome(
-        name, calibration, host, tuple(found), tuple(ranks), tuple(criteria(found, ranks)), floor, drift(raw)
-    )
+    return Outcome(name, calibration, host, tuple(found), tuple(ranks), tuple(criteria(found, ranks)), floor, drifted)
 
 
 def _summary(quantity: str, where: str, found: Sequence[HeldOut]) -> Summary:

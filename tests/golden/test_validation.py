@@ -75,4 +75,8 @@ def test_the_readme_shows_the_errors_of_the_first(fix: bool) -> None:
     readme = ROOT / "README.md"
     if fix:
         readme.write_text(TABLE.sub(lambda _: table, readme.read_text(encoding="utf-8")), encoding="utf-8")
+    pairs = data["pairs_of_drafts"]
+    words = f"ordered rightly in {pairs['ordered_rightly']} of {pairs['differ_by_more_than_noise']} pairs"
+    assert words in readme.read_text(encoding="utf-8")
+    assert all(criterion["met"] for criterion in data["criteria"])
     assert TABLE.findall(readme.read_text(encoding="utf-8")) == [table]

@@ -9,9 +9,8 @@ import pytest
 
 from simulator.calibration import Predictor
 from simulator.calibration.fit import FITTED, solve, solve_linear
-from simulator.fitting import fit_linear
+from simulator.fitting import NINE_IN_TEN, fit_linear
 from simulator.spec.probe import ProbePoint
-from simulator.uncertainty import NINE_IN_TEN
 from tests import planted
 
 DRAWS, NOISE = 200, 0.05

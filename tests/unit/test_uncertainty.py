@@ -10,11 +10,12 @@ import pytest
 
 from simulator.calibration import calibrate
 from simulator.calibration.form import values_of
+from simulator.fitting import NINE_IN_TEN
 from simulator.predict import predict, predict_scenario
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.load import Point, load_scenario
 from simulator.steps import Steps
-from simulator.uncertainty import NINE_IN_TEN, covariance, relative_spreads, with_intervals
+from simulator.uncertainty import covariance, relative_spreads, with_intervals
 from tests import planted
 from tests.synthetic import QUICKSTART, calibrated_points
 
