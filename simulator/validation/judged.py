@@ -29,7 +29,11 @@ def judged(
     today, name = dt.datetime.now(dt.UTC).date(), given or THIS_HOST
     known = profile if given else calibrate([r for r in steady if r.role == "fit"], profile, name, today)
     found = outcome(steady, design, known, name, FORCED_RATE, drift(records))
-    claim = ValidationClaim(passed=found.passed, record=f"sps validate device, design {found.design}", date=today)
+    # A calibration holds for every number of devices in it: one that was not tested on all of them is not validated.
+    untested = {p.chips for p in known.calibrations[name].parameters} - {one.point.chips for one in found.found}
+    words = f"sps validate device, design {found.design}"
+    words += f"; not tested on {', '.join(map(str, sorted(n or 0 for n in untested)))} devices" if untested else ""
+    claim = ValidationClaim(passed=found.passed and not untested, record=words, date=today)
     said = known.calibrations[name].model_copy(update={"validation": claim})
     return found, known.model_copy(update={"calibrations": {**known.calibrations, name: said}})
 

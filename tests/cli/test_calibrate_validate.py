@@ -158,6 +158,14 @@ def test_a_given_calibration_is_tested_and_not_refitted(
     assert after["validation"]["passed"] is (result.exit_code == 0)
 
 
+def test_a_calibration_that_was_tested_on_some_devices_only_is_not_validated(machine: list[str], sps: Sps) -> None:
+    assert sps("calibrate", "--name", "mine", "--out", "mine.yaml", "--quick").exit_code == 0
+    sps("validate", "device", "--quick", "--out", "found", "--devices", "1", "--calibration", "mine.yaml:mine")
+    claim = yaml.safe_load(Path("found/profile.yaml").read_text(encoding="utf-8"))["calibrations"]["mine"]["validation"]
+    assert claim["passed"] is False
+    assert claim["record"].endswith("not tested on 4 devices")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
