@@ -282,8 +282,8 @@ def _stacked(layers: list[Layer]) -> Layer:
 
 def refuse_unexecuted(spec: ModelSpec, lowering: Lowering) -> None:
     """Refuse what a ModelSpec can say and this module does not do."""
-    parts = {"latent": spec.latent, "window": spec.window}
-    if found := [name for name, part in parts.items() if part is not None]:
+    parts = ("latent", "window", "recurrent", "encoder", "hidden_states", "attention_gate")
+    if found := [name for name in parts if getattr(spec, name)]:
         raise RefusedError(f"{spec.name}: {', '.join(found)} modelled, not executed; attention to all positions is")
     if spec.weight_dtype in EXECUTED_TYPES and spec.compute_dtype != spec.weight_dtype:
         accepts = f"only activations in the type of the weights, {spec.weight_dtype}, are executed"
@@ -297,7 +297,7 @@ def refuse_unexecuted(spec: ModelSpec, lowering: Lowering) -> None:
     for key, (dtype, executed) in types.items():
         if dtype not in executed:
             raise RefusedError(f"{spec.name}: {key} {dtype} is modelled, not executed; {', '.join(executed)} is")
-    if spec.experts is not None and spec.weight_dtype not in EXECUTED_TYPES:
-        raise RefusedError(f"{spec.name}: experts of type {spec.weight_dtype} are modelled, not executed")
+    if spec.experts is not None and (own := spec.experts.weight_dtype or spec.weight_dtype) not in EXECUTED_TYPES:
+        raise RefusedError(f"{spec.name}: experts of type {own} are modelled, not executed")
     if lowering.scan_layers and 0 < spec.expert_layers < spec.layers:
         raise RefusedError(f"{spec.name}: layers with and without experts cannot be scanned together")

@@ -116,7 +116,7 @@ Source = Annotated[str, Field(min_length=3, max_length=2000)]
 
 Date = Annotated[dt.date, BeforeValidator(_read_date), Says("a date such as 2025-11-29")]
 
-DType = Literal["float32", "bfloat16", "float16", "int8", "fp8", "int4"]
+DType = Literal["float32", "bfloat16", "float16", "int8", "fp8", "int4", "fp4"]
 DTYPE_BYTES: dict[str, float] = {
     "float32": 4.0,
     "bfloat16": 2.0,
@@ -124,4 +124,5 @@ DTYPE_BYTES: dict[str, float] = {
     "int8": 1.0,
     "fp8": 1.0,
     "int4": 0.5,
+    "fp4": 0.5,
 }

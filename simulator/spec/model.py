@@ -1,4 +1,4 @@
-"""A decoder-only transformer as the cost model and the runtime both read it.
+"""A transformer as the cost model and the runtime both read it.
 
 Axes: D model width, F feed-forward width, N query heads, G KV heads, H head size, V vocabulary, L layers.
 """
@@ -10,82 +10,33 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.spec.fields import DTYPE_BYTES, DType, Name, Source, Strict, mistake
+from simulator.spec.model_parts import (
+    Encoder,
+    Experts,
+    HiddenStates,
+    LatentAttention,
+    Layers,
+    RecurrentAttention,
+    RotaryScaling,
+    Width,
+    Window,
+)
 
-Layers = Annotated[int, Field(ge=1, le=10_000)]
-Width = Annotated[int, Field(ge=1, le=10_000_000)]
-
-
-class Experts(Strict):
-    """The routed feed-forwards of a mixture of experts."""
-
-    count: Annotated[int, Field(ge=2, le=100_000)]
-    """E, experts of a layer."""
-    per_token: Annotated[int, Field(ge=1, le=100_000)]
-    """k, experts that each token is routed to."""
-    d_ff: Width
-    """Width of one expert."""
-    shared_d_ff: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    """Width of the experts that every token passes, together; 0 where there are none."""
-    layers: Layers | None = None
-    """Layers with experts; the others have a dense feed-forward of width `d_ff`. All layers unless given."""
-    correlation: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """How alike tokens are routed: n tokens touch as many experts as 1 + (n - 1)(1 - correlation) independent ones."""
-
-    @model_validator(mode="after")
-    def _routed_to_some(self) -> Self:
-        if self.per_token > self.count:
-            raise mistake(f"at most count, which is {self.count}", "per_token")
-        return self
-
-
-class LatentAttention(Strict):
-    """Multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434): keys and values are cached compressed."""
-
-    kv_rank: Annotated[int, Field(ge=1, le=100_000)]
-    """Size of the compressed keys and values of a position."""
-    rotary_dim: Annotated[int, Field(ge=1, le=100_000)]
-    """Size of the rotary part of a key, which all heads share; `head_dim` is the part without it."""
-    query_rank: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Size of the compressed query; queries are not compressed unless given."""
-    value_dim: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Size of a head's value; `head_dim` unless given."""
-
-
-class Window(Strict):
-    """Layers that attend to the last positions only."""
-
-    positions: Annotated[int, Field(ge=1, le=100_000_000)]
-    """W, how many positions back they see."""
-    layers: Layers | None = None
-    """How many layers are so; all unless given."""
-
-
-class RotaryScaling(Strict):
-    """Rotary frequencies stretched for longer contexts than were trained on (Llama 3.1, arXiv 2407.21783).
-
-    A pair that turns fewer than `low_frequency_factor` times within `original_positions` turns `factor` times slower,
-    one that turns more than `high_frequency_factor` times as before, and those between something in between.
-    """
-
-    factor: Annotated[float, Field(ge=1, le=1e6)]
-    """How many times slower the slow pairs turn."""
-    low_frequency_factor: Annotated[float, Field(gt=0, le=1e6)]
-    """Turns within the original positions below which a pair counts as slow."""
-    high_frequency_factor: Annotated[float, Field(gt=0, le=1e6)]
-    """Turns within the original positions above which a pair is left alone."""
-    original_positions: Annotated[int, Field(ge=1, le=100_000_000)]
-    """Positions that the model was first trained on."""
-
-    @model_validator(mode="after")
-    def _low_below_high(self) -> Self:
-        if self.low_frequency_factor >= self.high_frequency_factor:
-            accepts = f"more than low_frequency_factor, which is {self.low_frequency_factor:g}"
-            raise mistake(accepts, "high_frequency_factor")
-        return self
+__all__ = [
+    "Encoder",
+    "Experts",
+    "HiddenStates",
+    "LatentAttention",
+    "ModelSpec",
+    "RecurrentAttention",
+    "RotaryScaling",
+    "Window",
+]
+_QUANTISED = ("int8", "fp8", "int4", "fp4")
 
 
 class ModelSpec(Strict):
-    """A decoder-only transformer."""
+    """A transformer: a decoder, or an encoder and a decoder; or a draft head that reads hidden states of the target."""
 
     name: Name
     """A name for tables and plots."""
@@ -113,6 +64,14 @@ class ModelSpec(Strict):
     """Sizes of multi-head latent attention, where keys and values are compressed."""
     window: Window | None = None
     """Layers with sliding-window attention, where there are such."""
+    recurrent: RecurrentAttention | None = None
+    """Layers of linear attention, which keep a state instead of keys and values, where there are such."""
+    encoder: Encoder | None = None
+    """The encoder, where there is one; all other sizes are those of the decoder."""
+    hidden_states: HiddenStates | None = None
+    """What a draft head reads of the target; a model of its own has none."""
+    attention_gate: bool = False
+    """Whether each head's output is multiplied with a gate of its size, which takes a matrix more (Qwen3-Next)."""
     vocabulary: Annotated[int, Field(ge=2, le=100_000_000)]
     """V, tokens in the vocabulary, padding included."""
     tokenizer: Name | None = None
@@ -133,8 +92,9 @@ class ModelSpec(Strict):
     weight_dtype: DType = "bfloat16"
     """Type of the weights in memory."""
     weight_group: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Quantised weights of a column that share one scale, which has the type of the activations; a whole column unless
-    given, whose scales are too few to be charged."""
+    """Quantised weights that share one scale; a whole column unless given, whose scales are too few to be charged."""
+    weight_scale_dtype: DType | None = None
+    """Type of those scales; that of the activations unless given."""
     head_dtype: DType | None = None
     """Type of embedding and LM head, which are often left unquantised; that of the weights unless given."""
     kv_dtype: DType | None = None
@@ -158,19 +118,46 @@ class ModelSpec(Strict):
             raise mistake("a number where positions are learned, and none otherwise", "max_positions")
         if self.rotary_scaling is not None and self.positions != "rotary":
             raise mistake("no rotary_scaling: only rotary positions have frequencies", "rotary_scaling")
-        if self.weight_group is not None and self.weight_dtype not in ("int8", "fp8", "int4"):
-            raise mistake("no weight_group: only int8, fp8 and int4 weights have scales", "weight_group")
-        for key in ("experts", "window"):
+        for key in ("experts", "window", "recurrent"):
             part = getattr(self, key)
             if part is not None and (part.layers or 0) > self.layers:
                 raise mistake(f"at most {self.layers} layers; the model has no more", key)
         return self
 
+    @model_validator(mode="after")
+    def _scales_are_of_something(self) -> Self:
+        own = self.experts.weight_dtype if self.experts is not None else None
+        if self.weight_group is not None and not {self.weight_dtype, own}.intersection(_QUANTISED):
+            raise mistake("no weight_group: only int8, fp8, int4 and fp4 weights have scales", "weight_group")
+        if self.weight_scale_dtype is not None and self.weight_group is None:
+            raise mistake("no weight_scale_dtype without a weight_group", "weight_scale_dtype")
+        return self
+
+    @model_validator(mode="after")
+    def _modelled_together(self) -> Self:
+        if self.window_layers + self.recurrent_layers > self.layers:
+            raise mistake(f"at most the {self.layers - self.window_layers} layers without a window", "recurrent")
+        if self.latent is not None and (self.recurrent is not None or self.attention_gate):
+            raise mistake("no latent: it is not modelled beside recurrent layers or a gate", "latent")
+        if self.encoder is not None and (self.latent is not None or self.hidden_states is not None):
+            raise mistake("no encoder: it is modelled with plain attention alone", "encoder")
+        return self
+
     @property
     def weight_bytes(self) -> float:
         """Bytes of one weight of a layer, its share of a scale included."""
-        scale = self.activation_bytes / self.weight_group if self.weight_group else 0.0
-        return DTYPE_BYTES[self.weight_dtype] + scale
+        return self._bytes_of(self.weight_dtype)
+
+    @property
+    def expert_bytes(self) -> float:
+        """Bytes of one weight of a routed expert, its share of a scale included."""
+        own = self.experts.weight_dtype if self.experts is not None else None
+        return self._bytes_of(own or self.weight_dtype)
+
+    def _bytes_of(self, dtype: DType) -> float:
+        if self.weight_group is None or dtype not in _QUANTISED:
+            return DTYPE_BYTES[dtype]
+        return DTYPE_BYTES[dtype] + DTYPE_BYTES[self.weight_scale_dtype or self.compute_dtype] / self.weight_group
 
     @property
     def head_bytes(self) -> float:
@@ -210,6 +197,11 @@ class ModelSpec(Strict):
         return 0 if self.window is None else self.window.layers or self.layers
 
     @property
+    def recurrent_layers(self) -> int:
+        """Layers of linear attention."""
+        return 0 if self.recurrent is None else self.recurrent.layers
+
+    @property
     def matrices(self) -> int:
         """Matrices of a feed-forward."""
         return 3 if self.feed_forward == "gated" else 2
@@ -219,7 +211,8 @@ class ModelSpec(Strict):
         """Weights of one layer's attention, positions and norms apart."""
         latent = self.latent
         if latent is None:
-            return self.d_model * self.head_dim * 2 * (self.heads + self.kv_heads)
+            queries = self.heads * (2 if self.attention_gate else 1)
+            return self.d_model * self.head_dim * (queries + self.heads + 2 * self.kv_heads)
         key, value = self.head_dim + latent.rotary_dim, latent.value_dim or self.head_dim
         query = (
             self.d_model * self.heads * key
@@ -229,6 +222,37 @@ class ModelSpec(Strict):
         compress = self.d_model * (latent.kv_rank + latent.rotary_dim)
         expand = latent.kv_rank * self.heads * (self.head_dim + value)
         return query + compress + expand + self.heads * value * self.d_model
+
+    @property
+    def cross_parameters(self) -> int:
+        """Weights of one decoder layer's attention to the encoder."""
+        return 0 if self.encoder is None else self.d_model * self.head_dim * 2 * (self.heads + self.kv_heads)
+
+    @property
+    def recurrent_parameters(self) -> int:
+        """Weights of one layer of linear attention: queries, keys, values and their gate, two rates a head, output."""
+        own = self.recurrent
+        if own is None:
+            return 0
+        into = 2 * own.key_width + 2 * own.value_width + 2 * own.value_heads
+        return self.d_model * (into + own.value_width) + own.convolution * (2 * own.key_width + own.value_width)
+
+    @property
+    def encoder_parameters(self) -> int:
+        """Weights of the encoder, its last norm included."""
+        if self.encoder is None:
+            return 0
+        layer = self.attention_parameters + self.norm_parameters + self.matrices * self.d_model * self.d_ff
+        return self.encoder.layers * layer + self.d_model
+
+    @property
+    def projection_parameters(self) -> int:
+        """Weights that a draft head has to read hidden states of the target, and the width that its attention adds."""
+        own = self.hidden_states
+        if own is None:
+            return 0
+        wider = (own.attention_inputs - 1) * self.d_model * self.head_dim * (self.heads + 2 * self.kv_heads)
+        return own.inputs * (own.width or self.d_model) * self.d_model + wider
 
     @property
     def norm_parameters(self) -> int:
@@ -261,8 +285,12 @@ class ModelSpec(Strict):
     @property
     def streamed_parameters(self) -> int:
         """Weights that a decode step reads where all experts are touched: of the embedding only rows."""
-        per_layer = self.attention_parameters + self.norm_parameters
-        return self.layers * per_layer + self.feed_forward_parameters + self.d_model + self.head_parameters
+        if self.hidden_states is not None and self.hidden_states.proposes == "heads":
+            return self.hidden_states.lm_heads * (self.layers * self.d_model**2 + self.head_parameters)
+        attending = self.layers - self.recurrent_layers
+        attention = attending * self.attention_parameters + self.recurrent_layers * self.recurrent_parameters
+        layers = attention + self.layers * (self.norm_parameters + self.cross_parameters) + self.feed_forward_parameters
+        return layers + self.d_model + self.head_parameters + self.projection_parameters
 
     @property
     def active_parameters(self) -> int:
@@ -275,14 +303,33 @@ class ModelSpec(Strict):
 
     @property
     def parameters(self) -> int:
-        """All weights, each counted once: a tied head is the embedding."""
-        embedding = 0 if self.tied_embeddings else self.head_parameters
+        """All weights, each counted once: a tied head is the embedding, and the target's are not a draft head's."""
+        read = self.hidden_states
+        embedding = 0 if self.tied_embeddings or (read is not None and read.shares_embedding) else self.head_parameters
+        if read is not None and read.shares_head:
+            embedding -= read.lm_heads * self.head_parameters
         learned = (self.max_positions or 0) * self.d_model
-        return self.streamed_parameters + self.layers * self.position_parameters + embedding + learned
+        positions = self.layers * self.position_parameters
+        return self.streamed_parameters + self.encoder_parameters + positions + embedding + learned
 
     @property
     def kv_bytes_per_token(self) -> float:
         """Bytes that one position takes in the KV cache, over all layers, as long as it is in every window."""
+        return (self.layers - self.recurrent_layers) * self._kv_bytes_a_layer
+
+    @property
+    def kv_bytes_per_far_token(self) -> float:
+        """The same of a position that has left every window."""
+        return (self.layers - self.recurrent_layers - self.window_layers) * self._kv_bytes_a_layer
+
+    @property
+    def state_bytes_per_sequence(self) -> float:
+        """Bytes of the states of the layers of linear attention, in float32."""
+        own = self.recurrent
+        return 0.0 if own is None else 4.0 * own.layers * own.value_width * own.key_dim
+
+    @property
+    def _kv_bytes_a_layer(self) -> float:
         if self.latent is not None:
-            return self.layers * (self.latent.kv_rank + self.latent.rotary_dim) * self.kv_bytes
-        return self.layers * 2 * self.kv_heads * self.head_dim * self.kv_bytes
+            return (self.latent.kv_rank + self.latent.rotary_dim) * self.kv_bytes
+        return 2 * self.kv_heads * self.head_dim * self.kv_bytes

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from simulator.spec.acceptance import Acceptance
-from simulator.spec.drafting import DraftSpec, ModelDraft
+from simulator.spec.drafting import DraftSpec, MedusaDraft, ModelDraft
 from simulator.spec.fields import OR_FILE, Name, PositiveSeconds, Says, Source, Strict
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.measured import Measured
@@ -170,7 +170,9 @@ class Scenario(Strict):
 
     @property
     def draft_model(self) -> ModelSpec | None:
-        """The draft's shape, where it is a model of its own."""
+        """The draft's shape; None where nothing drafts."""
+        if isinstance(self.draft, MedusaDraft):
+            return self.draft.on(self.target)
         return self.draft.model if isinstance(self.draft, ModelDraft) else None
 
     @property
