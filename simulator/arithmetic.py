@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from simulator.anchoring import Anchor
 from simulator.cost.collectives import CollectiveTime
+from simulator.cost.counted import Operation
 from simulator.cost.experts import busiest_group
-from simulator.cost.operations import Collective, Operation, cached_positions, operations
+from simulator.cost.extra import STATE_BYTES
+from simulator.cost.operations import CACHED, Collective, cached_positions, operations
 from simulator.cost.roofline import OperationTime, bandwidth, row_factor
 from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 from simulator.cost.step import footprint, kv_bandwidth
@@ -149,7 +151,8 @@ def _streams(mechanism: str, op: Operation, factors: Factors, per_s: float, step
 
 def _computes(mechanism: str, op: Operation, step: Step, seconds: float) -> Line:
     peak = step.machine.profile.peaks.matmul[step.machine.dtype].value_flop_per_s
-    rate = float(step.machine.flop_per_s(op.rows, step.forward.chips))
+    cached, machine = op.name in CACHED, step.machine
+    rate = float((machine.attention_flop_per_s if cached else machine.flop_per_s)(op.rows, step.forward.chips))
     flop = float(op.flop)
     words = f"{flop / 1e9:,.5g} GFLOP of {float(op.rows):,.4g} rows / ({peak / 1e12:,.4g} TFLOP/s x {rate / peak:.3g})"
     return Line(mechanism, op.name, words, seconds)
@@ -177,16 +180,16 @@ def _sampling_words(cost: SamplingCost, rows: float, vocabulary: float, sorts: b
 
 
 def _qkv(shape: Shape, step: Pass, tile: int) -> Factors:
-    heads = float(query_heads(shape, step.chips) + 2 * split(shape.kv_heads, step.chips))
+    heads = float(shape.query_matrices * query_heads(shape, step.chips) + 2 * split(shape.kv_heads, step.chips))
     size = float(tiled(shape.head_dim, tile))
-    return [*_layers(shape), (_width(shape, tile), "wide"), (heads, "heads"), (size, ""), _weight(shape)]
+    return [_attending(shape), (_width(shape, tile), "wide"), (heads, "heads"), (size, ""), _weight(shape)]
 
 
 def _output(shape: Shape, step: Pass, tile: int) -> Factors:
     if shape.latent is not None:
         return _whole("output")(shape, step, tile)
     heads, size = float(query_heads(shape, step.chips)), float(tiled(shape.head_dim, tile))
-    return [*_layers(shape), (heads, "heads"), (size, ""), (_width(shape, tile), "wide"), _weight(shape)]
+    return [_attending(shape), (heads, "heads"), (size, ""), (_width(shape, tile), "wide"), _weight(shape)]
 
 
 def _kv(shape: Shape, step: Pass, tile: int) -> Factors:
@@ -199,9 +202,10 @@ def _kv(shape: Shape, step: Pass, tile: int) -> Factors:
             (float(split(shape.kv_heads, step.chips)), "KV heads"),
             (float(tiled(shape.head_dim, tile)), ""),
         ]
-    positions = float(cached_positions(shape, step) / (step.batch * shape.layers))
+    attending = _attending(shape)
+    positions = float(cached_positions(shape, step) / (step.batch * attending[0]))
     return [
-        *_layers(shape),
+        attending,
         (float(step.batch), "sequences"),
         (positions, "positions"),
         *kept,
@@ -249,14 +253,45 @@ def _experts(shape: Shape, step: Pass, tile: int) -> Factors:
         (float(shape.feed_forward_matrices), "matrices"),
         (_width(shape, tile), "wide"),
         (out, "inner"),
-        _weight(shape),
+        (float(shape.weight_bytes if experts.weight_bytes is None else experts.weight_bytes), "B"),
     ]
+
+
+def _encoded(shape: Shape, step: Pass, tile: int) -> Factors:
+    kv_heads, size = float(split(shape.kv_heads, step.chips)), float(tiled(shape.head_dim, tile))
+    read = [(float(step.batch), "sequences"), (float(step.encoded), "encoded positions"), (2.0, "")]
+    return [*_layers(shape), *read, (kv_heads, "KV heads"), (size, ""), (float(shape.kv_bytes), "B")]
+
+
+def _states(shape: Shape, step: Pass, _tile: int) -> Factors:
+    own = shape.recurrent
+    if own is None:
+        return []
+    moved = 1.0 + (step.tokens if step.head_tokens is None else 1.0)
+    heads = float(split(own.value_heads, step.chips))
+    states = [(float(step.batch), "sequences"), (heads, "heads"), (float(own.key_dim * own.value_dim), "numbers")]
+    return [(float(own.layers), "layers"), (moved, "states read and written"), *states, (STATE_BYTES, "B")]
 
 
 def _head(shape: Shape, step: Pass, tile: int) -> Factors:
     out = float(tiled(split(shape.vocabulary, step.chips), tile))
     each = shape.weight_bytes if shape.head_bytes is None else shape.head_bytes
-    return [(_width(shape, tile), "wide"), (out, "tokens"), (float(each), "B")]
+    heads = [(float(shape.lm_heads), "heads")] if shape.lm_heads > 1 else []
+    return [*heads, (_width(shape, tile), "wide"), (out, "tokens"), (float(each), "B")]
+
+
+def _attending(shape: Shape) -> tuple[float, str]:
+    return (float(shape.layers - shape.recurrent_layers), "layers")
+
+
+def _matrix(name: str) -> Callable[[Shape, Pass, int], Factors]:
+    """A matrix outside the layers, or in some of them: its weights on a chip."""
+
+    def factors(shape: Shape, step: Pass, tile: int) -> Factors:
+        op = next(op for op in operations(shape, step, tile) if op.name == name)
+        return [(float(op.streamed_bytes) / float(shape.weight_bytes), "weights"), _weight(shape)]
+
+    return factors
 
 
 def _whole(name: str) -> Callable[[Shape, Pass, int], Factors]:
@@ -295,6 +330,15 @@ _FACTORS: dict[str, Callable[[Shape, Pass, int], Factors]] = {
     "compress": _whole("compress"),
     "queries": _whole("queries"),
     "expand": _whole("expand"),
+    "encoder_attention": _encoded,
+    "states": _states,
+    **{
+        name: _matrix(name)
+        for name in (
+            *("recurrent_inputs", "recurrent_output", "encoder_queries", "encoder_outputs", "encoder_keys"),
+            *("hidden_states", "wider_qkv", "residual_blocks"),
+        )
+    },
 }
 
 

@@ -40,9 +40,13 @@ def closed_form_metrics(scenario: Scenario, components: Mapping[str, float]) -> 
 
 
 def ttft(scenario: Scenario, components: Mapping[str, float]) -> float:
-    """Time to the first token: both models read the prompt first, at the same time where each has its own chips."""
+    """Time to the first token: both models read the prompt first, at the same time where each has its own chips.
+
+    Where an encoder reads it, the decoder makes the first token in a step more.
+    """
     target, draft = components["prefill"], components.get("draft_prefill", 0.0)
-    return max(target, draft) if scenario.deployment.own_draft_chips else target + draft
+    read = max(target, draft) if scenario.deployment.own_draft_chips else target + draft
+    return read + (components["plain_step"] if scenario.target.encoder is not None else 0.0)
 
 
 def full_acceptance(scenario: Scenario) -> float:

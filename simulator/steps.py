@@ -43,11 +43,13 @@ class Step:
     sampled_rows: int = 0
     factor: float = 1.0
     """What its time is multiplied with, so that the model meets what was measured."""
+    encodes: bool = False
+    """Whether it is the model's encoder that runs."""
 
     @cached_property
     def shape(self) -> Shape:
         """The numbers of the model that cost anything."""
-        return Shape.of(self.model)
+        return Shape.of_encoder(self.model) if self.encodes else Shape.of(self.model)
 
     @cached_property
     def cost(self) -> StepCost:
@@ -124,9 +126,12 @@ class Steps:
         if draft is None or "verify_step" not in alone:
             return found
         if given.draft_step_s is not None:
-            found["draft_step"] = self._met("draft_step", given.draft_step_s, self._draft(draft, 1, None))
-            for name in ("draft_first_step", "draft_prefill"):
-                found[name] = found["draft_step"].shared(alone[name].seconds, "as the draft step")
+            # Where all tokens are proposed in one pass, that pass is the draft step.
+            own = "draft_first_step" if in_one_pass(draft) else "draft_step"
+            known = alone[own] if own in alone else self._draft(draft, 1, None)
+            found[own] = self._met("draft_step", given.draft_step_s, known)
+            for name in {"draft_first_step", "draft_prefill"}.intersection(alone) - {own}:
+                found[name] = found[own].shared(alone[name].seconds, "as the draft step")
         verified = {
             tokens: self._met(f"verify_step[{tokens}]", seconds, self._verify(draft, tokens))
             for tokens, seconds in sorted((given.verify_step_s or {}).items())
@@ -167,9 +172,10 @@ class Steps:
         found = {"prefill": self._target(prompt, 1, prefill=True), "plain_step": self._target(1, 1)}
         if draft is None or lookahead == 0:
             return found
-        found["draft_prefill"] = self._draft(draft, prompt, None, prefill=True)
-        found["draft_first_step"] = self._draft(draft, 2, self._footprint(draft))
-        if lookahead > 1:
+        if Shape.of(draft).has_layers:
+            found["draft_prefill"] = self._draft(draft, prompt, None, prefill=True)
+        found["draft_first_step"] = self._first_draft(draft)
+        if lookahead > 1 and not in_one_pass(draft):
             found["draft_step"] = self._draft(draft, 1, None)
         found["verify_step"] = self._verify(draft, lookahead + 1)
         return found
@@ -215,6 +221,21 @@ class Steps:
     def _greedy(self) -> bool:
         return self.scenario.decoding.temperature == 0
 
+    def _first_draft(self, draft: ModelSpec) -> Step:
+        """The first pass of the draft in a round, after the target ran.
+
+        A model of its own reads the last two tokens. A head reads the hidden states of all that were just accepted, up
+        to K + 1, because those in its cache were its own guesses; one that proposes a block has a row for each of them.
+        """
+        reads, lookahead = draft.hidden_states, self.scenario.lookahead
+        if reads is None:
+            return self._draft(draft, 2, self._footprint(draft))
+        rows = {"heads": 1, "block": lookahead, "one_by_one": 1}[reads.proposes]
+        tokens = 1 if reads.proposes == "heads" else lookahead + 1
+        step = self._draft(draft, tokens, self._footprint(draft))
+        forward = replace(step.forward, head_tokens=rows, projects=True)
+        return replace(step, forward=forward, sampled_rows=lookahead if in_one_pass(draft) else 1)
+
     def _target(self, tokens: int, sampled: int, footprint_bytes: float | None = None, prefill: bool = False) -> Step:
         deployment, model = self.scenario.deployment, self.scenario.target
         degree = deployment.target_degree
@@ -229,9 +250,12 @@ class Steps:
             deployment.expert_dispatch == "all_to_all",
             deployment.pipeline_parallel,
             self._greedy and not prefill,
+            self._encoded(model),
         )
         links = links_of(deployment.hardware, deployment.slice, degree)
-        return Step(model, forward, self._machine(model, degree, links), footprint_bytes, sampled)
+        return self._reading(
+            Step(model, forward, self._machine(model, degree, links), footprint_bytes, sampled), prefill
+        )
 
     def _draft(self, model: ModelSpec, tokens: int, footprint_bytes: float | None, prefill: bool = False) -> Step:
         deployment, batch = self.scenario.deployment, self.scenario.workload.batch
@@ -239,8 +263,27 @@ class Steps:
         same = deployment.draft.placement == "same_chips"
         links = links_of(deployment.hardware, deployment.slice if same else deployment.draft.slice, degree)
         greedy = self._greedy and not prefill
-        forward = Pass(batch, tokens, 0 if prefill else self.positions, degree, 0 if prefill else 1, greedy=greedy)
-        return Step(model, forward, self._machine(model, degree, links), footprint_bytes, 0 if prefill else 1)
+        forward = Pass(
+            batch,
+            tokens,
+            0 if prefill else self.positions,
+            degree,
+            0 if prefill else 1,
+            greedy=greedy,
+            encoded=self._encoded(model),
+            projects=prefill or model.hidden_states is None or model.hidden_states.projected == "every_pass",
+        )
+        step = Step(model, forward, self._machine(model, degree, links), footprint_bytes, 0 if prefill else 1)
+        return self._reading(step, prefill)
+
+    def _encoded(self, model: ModelSpec) -> int:
+        return self.scenario.workload.prompt_tokens if model.encoder is not None else 0
+
+    def _reading(self, step: Step, prefill: bool) -> Step:
+        """The step itself, but that an encoder reads a prompt where there is one, and draws nothing."""
+        if not prefill or step.model.encoder is None:
+            return step
+        return replace(step, encodes=True, sampled_rows=0, forward=replace(step.forward, head_tokens=0))
 
     def _machine(self, model: ModelSpec, degree: int, links: Links) -> Machine:
         hardware, parameters = self.scenario.deployment.hardware, self._parameters(degree)
@@ -282,11 +325,18 @@ class Steps:
         one = message_time(parameters.point_to_point, parameters.all_reduce, links, payload)
         back = message_time(parameters.point_to_point, parameters.all_reduce, links, batch * TOKEN_BYTES)
         latency, carried = float(one.latency_s), float(one.bandwidth_s)
-        exposed = carried + (scenario.lookahead - 1) * max(latency + carried - draft_step_s, 0.0)
+        at_once = draft is not None and in_one_pass(draft)
+        each = carried if at_once else max(latency + carried - draft_step_s, 0.0)
+        exposed = carried + (scenario.lookahead - 1) * each
         return {
             "collective_latency": latency + (float(back.latency_s) if own else 0.0),
             "collective_bandwidth": exposed + (float(back.bandwidth_s) if own else 0.0),
         }
+
+
+def in_one_pass(draft: ModelSpec) -> bool:
+    """Whether a draft proposes all tokens of a round in one pass."""
+    return draft.hidden_states is not None and draft.hidden_states.proposes != "one_by_one"
 
 
 def links_of(hardware: HardwareProfile, slice_text: str | None, degree: int) -> Links:

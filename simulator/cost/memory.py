@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from simulator.cost.extra import STATE_BYTES
 from simulator.cost.operations import LOGIT_BYTES, head, resident_weight_bytes
 from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 from simulator.spec.model import ModelSpec
@@ -24,6 +25,13 @@ def memory_terms(scenario: Scenario) -> dict[str, float]:
         "target weights": _weights(target, degree, tile, deployment.expert_parallel, stages),
         "target KV cache": _cache(target, degree, tile, batch, scenario.cache_positions) * _fullest(target, stages),
     }
+    if target.recurrent is not None:
+        terms["recurrent states"] = _states(target, degree, scenario) * _fullest(target, stages)
+    if target.encoder is not None:
+        encoded = split(target.kv_heads, degree) * float(tiled(target.head_dim, tile)) * target.kv_bytes
+        terms["keys and values of the encoder"] = (
+            2 * float(encoded) * target.layers * batch * scenario.workload.prompt_tokens
+        )
     if draft is not None and not deployment.own_draft_chips:
         terms |= _of_draft(scenario, draft)
     rows = batch * (scenario.lookahead + 1)
@@ -113,14 +121,32 @@ def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int) 
     """
     shape, width = Shape.of(model), float(tiled(model.d_model, tile))
     layers = float(resident_weight_bytes(shape, chips, tile, groups))
+    if model.encoder is not None:
+        layers += float(resident_weight_bytes(Shape.of_encoder(model), chips, tile, groups))
     if model.positions == "relative":
         heads = float(query_heads(shape, chips)) * float(tiled(model.head_dim, tile))
         layers += model.layers * width * heads * model.weight_bytes
     norms = (model.layers * model.norm_parameters + model.d_model) * model.activation_bytes
-    matrices = 1 if model.tied_embeddings or stages > 1 else 2
+    matrices = _embeddings(model, stages)
     embedding = matrices * float(head(shape, Pass(1, 1, 0, chips), tile).streamed_bytes)
     learned = (model.max_positions or 0) * width * model.activation_bytes
     return (layers + norms) * _fullest(model, stages) + embedding + learned
+
+
+def _embeddings(model: ModelSpec, stages: int) -> int:
+    """Embeddings and LM heads on one chip: one each, less what is tied, on other stages or the target's."""
+    if (reads := model.hidden_states) is not None:
+        return (not reads.shares_embedding) + (not reads.shares_head)
+    return 1 if model.tied_embeddings or stages > 1 else 2
+
+
+def _states(model: ModelSpec, chips: int, scenario: Scenario) -> float:
+    """States of the recurrent layers: one a sequence, and one for each token of a round that may be taken back."""
+    own = model.recurrent
+    if own is None:
+        return 0.0
+    each = own.layers * float(split(own.value_heads, chips)) * own.key_dim * own.value_dim * STATE_BYTES
+    return each * scenario.workload.batch * (scenario.lookahead + 2)
 
 
 def _cache(model: ModelSpec, chips: int, tile: int, batch: int, positions: int) -> float:
@@ -131,7 +157,10 @@ def _cache(model: ModelSpec, chips: int, tile: int, batch: int, positions: int) 
         row = 2 * float(split(model.kv_heads, chips)) * float(tiled(model.head_dim, tile))
     # A windowed layer keeps its window and the slots of a round that may be taken back.
     windowed = min(positions, model.window.positions + 66) if model.window is not None else 0
-    kept = (model.layers - model.window_layers) * positions + model.window_layers * windowed
+    unbounded = model.layers - model.window_layers - model.recurrent_layers
+    kept = unbounded * positions + model.window_layers * windowed
+    if not Shape.of(model).has_layers:
+        return 0.0
     return kept * row * model.kv_bytes * batch
 
 

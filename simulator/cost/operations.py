@@ -12,28 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simulator.cost import extra
+from simulator.cost.counted import Matrix, Operation
 from simulator.cost.experts import busiest_group, touched_experts
 from simulator.cost.shape import Array, Experts, Latent, Number, Pass, Shape, query_heads, split, tiled
 
 LOGIT_BYTES = 4.0  # logits are float32 whatever the weights are
 PICK_BYTES = 8.0  # a logit and a token
-CACHED = ("attention", "distances")
-"""Operations that read what grows with the positions, not weights."""
-
-
-@dataclass(frozen=True)
-class Operation:
-    """What one operation of a step moves and computes on one chip, all layers together.
-
-    `streamed_bytes` are weights or cached keys and values; `flop` counts a multiply-add as two and includes padding,
-    which `model_flop` does not. `rows` are those that each weight is multiplied with.
-    """
-
-    name: str
-    streamed_bytes: Array
-    flop: Array
-    model_flop: Array
-    rows: Array
+CACHED = ("attention", "distances", "encoder_attention", "states")
+"""Operations that read what belongs to the sequences, not weights."""
 
 
 @dataclass(frozen=True)
@@ -52,39 +39,32 @@ def operations(shape: Shape, step: Pass, tile: Number = 1) -> list[Operation]:
     Source of the counts: Kaplan et al. 2020, table 1, for the projections and the feed-forward; causal attention of
     T new tokens over S cached ones costs ``4 B T (S + (T+1)/2) N H`` FLOP.
     """
+    if not shape.has_layers:
+        return extra.residual_blocks(shape, step, tile)
     attention = _attention(shape, step, tile) if shape.latent is None else _latent(shape, shape.latent, step, tile)
-    return [*attention, *_feed_forward(shape, step, tile)]
-
-
-@dataclass(frozen=True)
-class _Matrix:
-    """``contract`` x ``out`` weights on a chip, and how many they are of the model without padding."""
-
-    contract: Number
-    out: Number
-    whole: Number
-    layers: Number
-    rows: Array
-    bytes_each: Number
-
-    def operation(self, name: str, chips: Number) -> Operation:
-        weights = np.asarray(self.contract, dtype=np.float64) * self.out * self.layers
-        whole = np.asarray(self.whole, dtype=np.float64) * self.layers / chips
-        return Operation(
-            name, weights * self.bytes_each, 2 * self.rows * weights, 2 * self.rows * whole, np.asarray(self.rows)
-        )
+    return [
+        *extra.hidden_states(shape, step, tile),
+        *attention,
+        *extra.recurrence(shape, step, tile),
+        *extra.encoder_attention(shape, step, tile),
+        *_feed_forward(shape, step, tile),
+        *extra.encoder_keys(shape, step, tile),
+    ]
 
 
 def _attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
     heads, kv_heads = query_heads(shape, step.chips), split(shape.kv_heads, step.chips)
     size, width = tiled(shape.head_dim, tile), tiled(shape.d_model, tile)
-    rows, each, layers = step.rows, shape.weight_bytes, shape.layers
+    rows, each, layers = step.rows, shape.weight_bytes, shape.layers - shape.recurrent_layers
+    queries = shape.query_matrices
     whole = shape.d_model * shape.heads * shape.head_dim
-    whole_qkv = shape.d_model * (shape.heads + 2 * shape.kv_heads) * shape.head_dim
+    whole_qkv = shape.d_model * (queries * shape.heads + 2 * shape.kv_heads) * shape.head_dim
     scores = 4 * rows * _attended(shape, step)
     distances = [_distances(shape, step, heads * size)] if shape.relative else []
     return [
-        _Matrix(width, (heads + 2 * kv_heads) * size, whole_qkv, layers, rows, each).operation("qkv", step.chips),
+        Matrix(width, (queries * heads + 2 * kv_heads) * size, whole_qkv, layers, rows, each).operation(
+            "qkv", step.chips
+        ),
         Operation(
             "attention",
             np.asarray(cached_positions(shape, step) * 2 * kv_heads * size * shape.kv_bytes),
@@ -93,7 +73,7 @@ def _attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
             rows,
         ),
         *distances,
-        _Matrix(heads * size, width, whole, layers, rows, each).operation("output", step.chips),
+        Matrix(heads * size, width, whole, layers, rows, each).operation("output", step.chips),
     ]
 
 
@@ -118,20 +98,24 @@ def _distances(shape: Shape, step: Pass, kept: Array) -> Operation:
 def _attended(shape: Shape, step: Pass) -> Array:
     """Positions that one new token attends to on average, summed over the layers."""
     tokens = np.asarray(step.tokens, dtype=np.float64)
-    causal = step.positions + (tokens + 1) / 2
+    causal = step.positions + ((tokens + 1) / 2 if shape.causal else tokens)
     # The first tokens see fewer positions than the window, all behind them see as many.
     growing = np.clip(shape.window - step.positions, 0.0, tokens)
     capped = np.where(tokens > growing, (tokens - growing) * np.minimum(shape.window, 1e18), 0.0)
     windowed = (growing * step.positions + growing * (growing + 1) / 2 + capped) / tokens
-    return np.asarray((shape.layers - shape.window_layers) * causal + shape.window_layers * windowed)
+    return np.asarray(_unbounded(shape) * causal + shape.window_layers * windowed)
+
+
+def _unbounded(shape: Shape) -> Number:
+    """Layers that attend to all positions."""
+    return shape.layers - shape.window_layers - shape.recurrent_layers
 
 
 def cached_positions(shape: Shape, step: Pass) -> Array:
     """Positions of the cache that are read and written, summed over sequences and layers."""
     full = np.asarray(step.positions, dtype=np.float64) + step.tokens
     windowed = np.minimum(step.positions, shape.window) + step.tokens
-    layers = (shape.layers - shape.window_layers) * full + shape.window_layers * windowed
-    return np.asarray(step.batch * layers)
+    return np.asarray(step.batch * (_unbounded(shape) * full + shape.window_layers * windowed))
 
 
 def _latent(shape: Shape, latent: Latent, step: Pass, tile: Number) -> list[Operation]:
@@ -146,7 +130,7 @@ def _latent(shape: Shape, latent: Latent, step: Pass, tile: Number) -> list[Oper
     rows, each, layers, chips = step.rows, shape.weight_bytes, shape.layers, step.chips
 
     def matrix(name: str, contract: Number, out: Number, whole: Number) -> Operation:
-        return _Matrix(contract, out, whole, layers, rows, each).operation(name, chips)
+        return Matrix(contract, out, whole, layers, rows, each).operation(name, chips)
 
     compressed = np.asarray(latent.query_rank > 0)
     into = np.where(compressed, latent.query_rank, shape.d_model)
@@ -181,13 +165,13 @@ def _feed_forward(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
 
     def dense(name: str, size: Number, layers: Number) -> None:
         out = tiled(split(size, step.chips), tile)
-        part = _Matrix(count * width, out, count * shape.d_model * size, layers, step.rows, shape.weight_bytes)
+        part = Matrix(count * width, out, count * shape.d_model * size, layers, step.rows, shape.weight_bytes)
         found.append(part.operation(name, step.chips))
 
     if shape.experts is None or np.any(np.asarray(shape.layers) > shape.expert_layers):
         dense("feed_forward", shape.d_ff, shape.layers - shape.expert_layers)
     if shape.experts is not None:
-        router = _Matrix(
+        router = Matrix(
             width,
             shape.experts.count,
             shape.d_model * shape.experts.count,
@@ -213,7 +197,7 @@ def _routed(shape: Shape, experts: Experts, step: Pass, tile: Number) -> Operati
     whole = shape.feed_forward_matrices * shape.d_model * experts.d_ff * experts.layers
     return Operation(
         "experts",
-        np.asarray(touched * expert * shape.weight_bytes),
+        np.asarray(touched * expert * (shape.weight_bytes if experts.weight_bytes is None else experts.weight_bytes)),
         np.asarray(2 * assigned * expert),
         np.asarray(2 * step.rows * experts.per_token * whole / step.chips),
         np.asarray(np.maximum(step.rows * experts.per_token / every, 1.0)),
@@ -221,13 +205,13 @@ def _routed(shape: Shape, experts: Experts, step: Pass, tile: Number) -> Operati
 
 
 def head(shape: Shape, step: Pass, tile: Number = 1) -> Operation:
-    """The LM head: D x V weights, ``2 B T D V`` FLOP."""
+    """The LM head: D x V weights, ``2 B T D V`` FLOP; all of them, where a row has several."""
     each = shape.weight_bytes if shape.head_bytes is None else shape.head_bytes
     out = tiled(split(shape.vocabulary, step.chips), tile)
     width = tiled(shape.d_model, tile)
     # Where nobody wants logits, as of a draft that reads a prompt, nothing is read or multiplied.
-    used = np.where(step.head_rows > 0, 1.0, 0.0)
-    part = _Matrix(width, out, shape.d_model * shape.vocabulary, used, step.head_rows, each)
+    used = np.where(step.head_rows > 0, float(shape.lm_heads), 0.0)
+    part = Matrix(width, out, shape.d_model * shape.vocabulary, used, step.head_rows, each)
     return part.operation("head", step.chips)
 
 
@@ -242,9 +226,10 @@ def collectives(shape: Shape, step: Pass) -> list[Collective]:
     back, and an all-gather ends the layer. Stages of a pipeline hand activations on from chip to chip.
     """
     many = np.asarray(step.chips) > 1
+    logits_rows = step.head_rows * shape.lm_heads
     activations = step.rows * shape.d_model * shape.activation_bytes
     sent = np.asarray(shape.expert_layers * step.dispatch, dtype=np.float64)
-    layers = shape.all_reduces * (np.asarray(shape.layers, dtype=np.float64) - sent)
+    layers = shape.all_reduces * (np.asarray(shape.layers, dtype=np.float64) - sent) * shape.has_layers
     found = [Collective("layers", "all_reduce", np.where(many, layers, 0.0), activations)]
     if shape.experts is not None and step.dispatch:
         # The chips of a group share each of its experts, so each of them needs the token.
@@ -255,11 +240,11 @@ def collectives(shape: Shape, step: Pass) -> list[Collective]:
             Collective("gather", "all_gather", np.where(many, sent, 0.0), activations),
         ]
     part = PICK_BYTES if step.greedy else split(shape.vocabulary, step.chips) * LOGIT_BYTES
-    logits = step.head_rows * part * step.chips
+    logits = logits_rows * part * step.chips
     handed = np.asarray(step.stages, dtype=np.float64) - 1
     return [
         *found,
-        Collective("embedding", "all_reduce", np.where(many, 1.0, 0.0), activations),
+        Collective("embedding", "all_reduce", np.where(many & shape.has_layers, 1.0, 0.0), activations),
         Collective("logits", "all_gather", np.where(many & (step.head_rows > 0), 1.0, 0.0), logits),
         Collective("stages", "point_to_point", handed, activations),
     ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.cost.operations import Operation
+from simulator.cost.counted import Operation
 from simulator.cost.shape import Array, Number
 from simulator.spec.fields import DType
 from simulator.spec.hardware import CostParameters, HardwareProfile, RowEfficiencyPoint

@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from simulator.cost.counted import Operation
+from simulator.cost.roofline import OperationTime
 from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, TimedStep, timed
 
@@ -53,22 +55,24 @@ def spans(
     layers, routed = int(shape.layers), int(shape.expert_layers)
     wires = {part.name: _Wire(float(part.count), float(time.seconds)) for part, time in parts.collectives}
     kinds = [_Layer(routed=False, count=layers - routed), _Layer(routed=True, count=routed)]
+    kinds = kinds if shape.has_layers else []
     laid_out = {kind.routed: _layer(kind, parts, wires, shape, step) for kind in kinds if kind.count}
     # Dense layers come first in every published mixture of experts.
     body = [span for kind in kinds if kind.count for span in laid_out[kind.routed] * kind.count]
-    head, head_time = parts.head
+    overhead_s = parts.step_overhead_s + (0.0 if kinds else float(parts.layer_overhead_s) * layers)
     return [
-        Span("embedding", 0.0, 0.0, overhead_s=parts.step_overhead_s, collective_s=wires["embedding"].once),
+        Span("embedding", 0.0, 0.0, overhead_s=overhead_s, collective_s=wires["embedding"].once),
+        *(_alone(op, time) for op, time in parts.matmuls if op.name in _BEFORE),
         *_staged(body, wires["stages"]),
-        Span(
-            "head",
-            float(head_time.memory_s),
-            float(head.streamed_bytes),
-            compute_s=float(head_time.compute_s),
-            collective_s=wires["logits"].once,
-        ),
+        *(_alone(op, time) for op, time in parts.matmuls if op.name in _AFTER),
+        replace(_alone(*parts.head), collective_s=wires["logits"].once),
         Span("sampling", 0.0, 0.0, compute_s=float(parts.sampling_s)),
     ]
+
+
+def _alone(op: Operation, time: OperationTime) -> Span:
+    """A matrix that is multiplied outside the layers."""
+    return Span(op.name, float(time.memory_s), float(op.streamed_bytes), compute_s=float(time.compute_s))
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,12 @@ class _Layer:
     count: int
 
 
-_ATTENTION = ("qkv", "compress", "queries", "expand", "output")
+_ATTENTION = (
+    *("qkv", "compress", "queries", "expand", "output"),
+    *("recurrent_inputs", "recurrent_output", "encoder_queries", "encoder_outputs"),
+)
+_BEFORE, _AFTER = ("hidden_states", "wider_qkv", "residual_blocks"), ("encoder_keys",)
+"""Operations before the layers and behind them, which belong to no layer."""
 _ROUTED = ("router", "shared_experts", "experts")
 
 
@@ -124,7 +133,7 @@ def _ends(sent: bool, wires: Mapping[str, _Wire], all_reduces: int) -> tuple[flo
         dispatch = wires["dispatch"].once
         return wires["scatter"].once + dispatch, dispatch + wires["gather"].once
     each = wires["layers"].once
-    return (each if all_reduces == 2 else 0.0), each
+    return (all_reduces - 1) * each, each
 
 
 def _staged(body: list[Span], handed: _Wire) -> list[Span]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.spec.model import ModelSpec
+from simulator.spec.model import HiddenStates, ModelSpec, RecurrentAttention
 
 Array = npt.NDArray[np.float64]
 Number = Any  # a float, an int or an array of them: everything here broadcasts
@@ -32,9 +32,22 @@ class Shape:
     head_bytes: Number | None = None
     """Bytes of a weight of the LM head; those of the other weights unless given."""
     all_reduces: Number = 2
-    """All-reduces of a layer: 1 where attention and feed-forward are added at once."""
+    """All-reduces of a layer: 1 where attention and feed-forward are added at once, 3 where the layer attends to an
+    encoder too."""
     experts: Experts | None = None
     latent: Latent | None = None
+    recurrent: RecurrentAttention | None = None
+    """Sizes of the layers that keep a state in place of a cache."""
+    reads: HiddenStates | None = None
+    """What a draft head reads of the target."""
+    query_matrices: Number = 1
+    """2 where each head's output has a gate."""
+    attends_encoder: bool = False
+    """Whether every layer attends to the output of an encoder."""
+    feeds: Number = 0
+    """Layers of a decoder whose keys and values are made of this encoder's output."""
+    causal: bool = True
+    """Whether a token attends to those before it alone; all of them in an encoder."""
     window: Number = np.inf
     """Positions that a windowed layer attends to."""
     window_layers: Number = 0
@@ -49,17 +62,43 @@ class Shape:
         return cls(
             **{name: getattr(model, name) for name in (*own, *sizes)},
             feed_forward_matrices=model.matrices,
-            all_reduces=1 if model.block == "parallel" else 2,
+            all_reduces=(1 if model.block == "parallel" else 2) + (model.encoder is not None),
             experts=Experts.of(model),
             latent=Latent.of(model),
+            recurrent=model.recurrent,
+            reads=model.hidden_states,
+            query_matrices=2 if model.attention_gate else 1,
+            attends_encoder=model.encoder is not None,
             window=model.window.positions if model.window is not None else np.inf,
             relative=model.positions == "relative",
         )
+
+    @classmethod
+    def of_encoder(cls, model: ModelSpec) -> Shape:
+        """The shape of a model's encoder, and of the projections that hand its output to the decoder."""
+        decoder, layers = cls.of(model), model.encoder.layers if model.encoder is not None else 0
+        apart = replace(decoder, layers=layers, all_reduces=decoder.all_reduces - 1, attends_encoder=False)
+        return replace(apart, feeds=decoder.layers, causal=False)
 
     @property
     def expert_layers(self) -> Number:
         """Layers whose feed-forward is routed."""
         return 0 if self.experts is None else self.experts.layers
+
+    @property
+    def recurrent_layers(self) -> Number:
+        """Layers that keep a state in place of a cache."""
+        return 0 if self.recurrent is None else self.recurrent.layers
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether it has layers with attention and feed-forward: all but Medusa's heads."""
+        return self.reads is None or self.reads.proposes != "heads"
+
+    @property
+    def lm_heads(self) -> int:
+        """LM heads that a row is multiplied with: more than one in Medusa."""
+        return 1 if self.reads is None else self.reads.lm_heads
 
 
 @dataclass(frozen=True)
@@ -72,6 +111,8 @@ class Experts:
     d_ff: Number
     shared_d_ff: Number
     correlation: Number
+    weight_bytes: Number | None = None
+    """Bytes of a weight of a routed expert; those of the other weights unless given."""
 
     @classmethod
     def of(cls, model: ModelSpec) -> Experts | None:
@@ -79,7 +120,8 @@ class Experts:
         own = model.experts
         if own is None:
             return None
-        return cls(model.expert_layers, own.count, own.per_token, own.d_ff, own.shared_d_ff, own.correlation)
+        sizes = (own.count, own.per_token, own.d_ff, own.shared_d_ff, own.correlation)
+        return cls(model.expert_layers, *sizes, model.expert_bytes)
 
 
 @dataclass(frozen=True)
@@ -118,6 +160,10 @@ class Pass:
     """Pipeline stages, each on X chips of its own."""
     greedy: bool = False
     """Whether only each chip's likeliest token and its logit are gathered, not the logits."""
+    encoded: Number = 0
+    """Positions of an encoder's output that every layer attends to."""
+    projects: bool = True
+    """Whether a draft head projects hidden states of the target: in EAGLE-3 in the first pass of a round alone."""
 
     @property
     def rows(self) -> Array:

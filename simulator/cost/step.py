@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.cost.collectives import CollectiveTime, Links, collective_time
+from simulator.cost.counted import Operation
 from simulator.cost.operations import (
     CACHED,
     Collective,
-    Operation,
     collectives,
     head,
     operations,

@@ -95,7 +95,7 @@ def closed_form_s(scenario: Scenario, name: str) -> float:
 def _in_order(known: dict[str, Part], lookahead: int) -> Iterator[Part]:
     """The parts of one round (Chen et al. 2023, algorithm 2)."""
     yield known["draft_first_step"]
-    yield from [known["draft_step"]] * (lookahead - 1) if lookahead > 1 else ()
+    yield from [known["draft_step"]] * (lookahead - 1) if "draft_step" in known else ()
     yield from [known["shipping"]] if "shipping" in known else ()
     yield from (known["verify_step"], known["sampling"], known["round_overhead"])
 

@@ -132,7 +132,7 @@ def _drafting(
     env: simpy.Environment, components: Mapping[str, float], lookahead: int
 ) -> Generator[simpy.Event, Any, None]:
     yield env.timeout(components["draft_first_step"])
-    if lookahead > 1:
+    if "draft_step" in components:
         yield env.timeout((lookahead - 1) * components["draft_step"])
     if "shipping" in components:
         yield env.timeout(components["shipping"])

@@ -10,6 +10,7 @@ from simulator.spec.axes import path_problem
 from simulator.spec.document import Document, PathKey, dotted
 from simulator.spec.drafting import ModelDraft
 from simulator.spec.hardware import HardwareProfile, TorusTopology, parse_slice, slice_chips
+from simulator.spec.model import ModelSpec
 from simulator.spec.problems import nearest
 from simulator.spec.scenario import Scenario
 
@@ -177,6 +178,8 @@ def _calibration(scenario: Scenario) -> Found:
 
 
 def _rates(scenario: Scenario) -> Found:
+    if scenario.target.hidden_states is not None:
+        yield ("target",), f"a model of its own: {scenario.target.name} is a draft head"
     hardware: HardwareProfile = scenario.deployment.hardware
     for path, model in ((("target",), scenario.target), (("draft", "model"), scenario.draft_model)):
         if model is not None and model.rate_dtype not in hardware.peaks.matmul:
@@ -189,6 +192,7 @@ def _draft(scenario: Scenario) -> Found:
     if draft is None:
         return
     path: PathKey = ("draft", "model")
+    yield from _heads(scenario, draft)
     subset = isinstance(scenario.draft, ModelDraft) and scenario.draft.vocabulary_map == "subset"
     if subset and draft.vocabulary > target.vocabulary:
         yield path, f"a draft of at most the target's {target.vocabulary:,} tokens; {draft.name} has more"
@@ -196,6 +200,24 @@ def _draft(scenario: Scenario) -> Found:
         yield path, f"a draft with the target's {target.vocabulary:,} tokens; {draft.name} has {draft.vocabulary:,}"
     if None not in (draft.tokenizer, target.tokenizer) and draft.tokenizer != target.tokenizer:
         yield path, f"a draft with the target's tokenizer, {target.tokenizer}; {draft.name} has {draft.tokenizer}"
+
+
+def _heads(scenario: Scenario, draft: ModelSpec) -> Found:
+    """What a draft that reads the target's hidden states, or an encoder, asks of the target and of its place."""
+    path: PathKey = ("draft", "model") if isinstance(scenario.draft, ModelDraft) else ("draft",)
+    target, reads = scenario.target, draft.hidden_states
+    if (draft.encoder is None) != (target.encoder is None):
+        which = "an encoder" if target.encoder is not None else "no encoder"
+        yield path, f"a draft with {which}: {target.name} has {which}"
+    if reads is None:
+        return
+    width = reads.width or draft.d_model
+    if width != target.d_model:
+        yield path, f"a draft head for hidden states of width {target.d_model:,}; {draft.name} reads {width:,}"
+    if scenario.deployment.own_draft_chips:
+        yield ("deployment", "draft", "placement"), "chips of the target: a draft head reads its hidden states there"
+    if reads.proposes == "heads" and scenario.lookahead > reads.lm_heads:
+        yield ("decoding", "lookahead"), f"at most {reads.lm_heads}: {draft.name} has no more heads"
 
 
 def _acceptance(scenario: Scenario) -> Found:

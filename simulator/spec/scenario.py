@@ -160,13 +160,20 @@ class Scenario(Strict):
 
     @property
     def cache_positions(self) -> int:
-        """S as allocated by a static KV cache: prompt, output and the last round's overshoot, in blocks of 64."""
-        return -(-(self.workload.prompt_tokens + self.workload.output_tokens + 66) // 64) * 64
+        """S as allocated by a static KV cache: prompt, output and the last round's overshoot, in blocks of 64.
+
+        Where an encoder reads the prompt, the decoder's own cache holds the output alone.
+        """
+        return -(-(self._decoded_prompt + self.workload.output_tokens + 66) // 64) * 64
+
+    @property
+    def _decoded_prompt(self) -> int:
+        return 0 if self.target.encoder is not None else self.workload.prompt_tokens
 
     @property
     def mean_positions(self) -> float:
         """S as used, averaged over the output."""
-        return self.workload.prompt_tokens + self.workload.output_tokens / 2
+        return self._decoded_prompt + self.workload.output_tokens / 2
 
     @property
     def draft_model(self) -> ModelSpec | None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from simulator.cost.collectives import Links, all_reduce_time, all_to_all_time, collective_time, message_time
+from simulator.cost.counted import Operation
 from simulator.cost.experts import busiest_group, touched_experts
-from simulator.cost.operations import Operation, collectives, head, operations
+from simulator.cost.operations import collectives, head, operations
 from simulator.cost.shape import Experts, Pass, Shape
 from simulator.predict import predict_scenario
 from simulator.spec.hardware import AllReduceCost, MessageCost

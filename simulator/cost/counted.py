@@ -1,0 +1,44 @@
+"""What is counted of one operation of a forward pass, and the counts of a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.cost.shape import Array, Number
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What one operation of a step moves and computes on one chip, all layers together.
+
+    `streamed_bytes` are weights or cached keys and values; `flop` counts a multiply-add as two and includes padding,
+    which `model_flop` does not. `rows` are those that each weight is multiplied with.
+    """
+
+    name: str
+    streamed_bytes: Array
+    flop: Array
+    model_flop: Array
+    rows: Array
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """``contract`` x ``out`` weights on a chip, and how many they are of the model without padding."""
+
+    contract: Number
+    out: Number
+    whole: Number
+    layers: Number
+    rows: Array
+    bytes_each: Number
+
+    def operation(self, name: str, chips: Number) -> Operation:
+        """What it moves and computes as the operation ``name``."""
+        weights = np.asarray(self.contract, dtype=np.float64) * self.out * self.layers
+        whole = np.asarray(self.whole, dtype=np.float64) * self.layers / chips
+        return Operation(
+            name, weights * self.bytes_each, 2 * self.rows * weights, 2 * self.rows * whole, np.asarray(self.rows)
+        )
