@@ -26,7 +26,9 @@ Draft = Annotated[
 Batch = Annotated[int | None, typer.Option("--batch", metavar="B", help="Sequences decoded together; 1 unless given.")]
 PromptTokens = Annotated[int, typer.Option("--prompt-tokens", metavar="N", help="Tokens of each prompt.")]
 OutputTokens = Annotated[int, typer.Option("--output-tokens", metavar="N", help="Tokens that each sequence emits.")]
-Lookahead = Annotated[int, typer.Option("--lookahead", metavar="K", help="Draft tokens a round.")]
+Lookahead = Annotated[
+    int | None, typer.Option("--lookahead", metavar="K", help="Draft tokens a round; several are tried unless given.")
+]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of to stdout.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE.")]
 
@@ -39,7 +41,7 @@ def init(  # noqa: PLR0913, PLR0917
     batch: Batch = None,
     prompt_tokens: PromptTokens = 1024,
     output_tokens: OutputTokens = 128,
-    lookahead: Lookahead = 4,
+    lookahead: Lookahead = None,
     out: Out = None,
     force: Force = False,
 ) -> None:

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from simulator.cli.files import to_json
 from simulator.cli.options import AsJson
 
+if TYPE_CHECKING:
+    from simulator.spec.model import ModelSpec
+
 What = Annotated[Literal["hardware", "models", "scenarios", "designs"], typer.Argument(help="What to list.")]
 
 
-def list_known(what: What, as_json: AsJson = False) -> None:
+For = Annotated[
+    str | None,
+    typer.Option("--for", metavar="TARGET", help="Only models that can draft for this one, and why."),
+]
+
+
+def list_known(what: What, target: For = None, as_json: AsJson = False) -> None:
     """List what the toolkit knows by name, a line each."""
     from simulator.spec import library
 
+    if target is not None:
+        _list_drafts(what, target, as_json)
+        return
     homes: dict[str, tuple[Path, Callable[[Path], str]]] = {
         "hardware": (library.PROFILES, _hardware),
         "models": (library.MODELS, _model),
@@ -25,13 +37,47 @@ def list_known(what: What, as_json: AsJson = False) -> None:
         "designs": (library.SCENARIOS / "designs", _design),
     }
     home, told = homes[what]
-    rows = [(name, told(home / f"{name}.yaml")) for name in library.names(home)]
+    _show(what, [(name, told(home / f"{name}.yaml")) for name in library.names(home)], as_json)
+
+
+def _show(what: str, rows: list[tuple[str, str]], as_json: bool) -> None:
     if as_json:
         typer.echo(to_json({"records": [], what: [{"name": name, "told": words} for name, words in rows]}))
         return
-    width = max(len(name) for name, _ in rows)
+    width = max((len(name) for name, _ in rows), default=0)
     for name, words in rows:
         typer.echo("\n".join(_wrapped(name.ljust(width), words)))
+
+
+def _list_drafts(what: str, target: str, as_json: bool) -> None:
+    """The models that can draft for ``target``, the largest first; on stderr what to do where there is none."""
+    from simulator.errors import ConfigError, Problem
+    from simulator.spec.named import find_all, known_models, may_draft
+
+    if what != "models":
+        raise ConfigError((Problem(f"--for {target}", 0, 0, "", "", f"only with `sps list models`, not {what}"),))
+    (found,) = find_all([("--for", target, "model")], Path())
+    drafts = [model for model in known_models() if may_draft(model.spec, found.spec)]
+    drafts.sort(key=lambda draft: -draft.spec.parameters)
+    if not drafts:
+        tokens = found.spec.tokenizer or "the same, which its file does not name,"
+        typer.echo(f"no model here drafts for {target}: none smaller has its tokenizer, {tokens}", err=True)
+        typer.echo("next: sps import model CONFIG.json (any model), or a width and depth of your own", err=True)
+    _show(what, [(draft.words, _as_draft(draft.spec, found.spec)) for draft in drafts], as_json)
+
+
+def _as_draft(draft: ModelSpec, target: ModelSpec) -> str:
+    from simulator.spec.named import is_subset
+
+    share = f"{draft.parameters / 1e9:.3g} B, {100 * draft.parameters / target.parameters:.2g} % of the target"
+    shape = f"{draft.layers} layer{'s' * (draft.layers != 1)}, width {draft.d_model:,}"
+    if (reads := draft.hidden_states) is not None:
+        how = "all tokens in one pass" if reads.proposes == "block" else "token by token"
+        kind = f"head on its hidden states, {how}"
+    else:
+        kind = f"same tokenizer, {target.tokenizer}" if target.tokenizer else "same number of tokens"
+    kept = f"; {draft.vocabulary:,} of {target.vocabulary:,} tokens: vocabulary_map: subset"
+    return f"{share}; {shape}; {kind}{kept if is_subset(draft, target) else ''}"
 
 
 def _hardware(file: Path) -> str:

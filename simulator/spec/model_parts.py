@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.spec.fields import DType, Strict, mistake
+from simulator.spec.fields import DType, Name, Strict, mistake
 
 Layers = Annotated[int, Field(ge=1, le=10_000)]
 Width = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -130,6 +130,8 @@ class Encoder(Strict):
 class HiddenStates(Strict):
     """What a draft head is made of that reads hidden states of the target, beside its layers."""
 
+    of: Name | None = None
+    """The target that the head was trained for, by which lists find it."""
     proposes: Literal["one_by_one", "block", "heads"] = "one_by_one"
     """`one_by_one`: a pass a token, each fed with the last (EAGLE, MTP); `block`: all K tokens in one pass of as many
     rows (DFlash, P-EAGLE); `heads`: an LM head for each of them, all on one row, each behind `layers` residual blocks

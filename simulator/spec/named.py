@@ -61,6 +61,25 @@ def known_models() -> list[Named]:
     return [Named(name, _read(library.MODELS / f"{name}.yaml", ModelSpec)) for name in library.names(library.MODELS)]
 
 
+def may_draft(draft: ModelSpec, target: ModelSpec) -> bool:
+    """Whether ``draft`` can propose tokens of ``target``: a head trained for it, or a smaller model of its tokens."""
+    if (reads := draft.hidden_states) is not None:
+        return reads.of == target.name
+    if draft.tokenizer != target.tokenizer or draft.parameters >= target.parameters:
+        return False
+    same = draft.vocabulary == target.vocabulary or is_subset(draft, target)
+    return same and (draft.encoder is None) == (target.encoder is None) and target.hidden_states is None
+
+
+def is_subset(draft: ModelSpec, target: ModelSpec) -> bool:
+    """Whether ``draft`` is known to have some of the tokens of ``target`` alone.
+
+    Families pad the vocabulary of one tokenizer to several sizes; draft heads often keep the most frequent tokens.
+    """
+    alike = draft.tokenizer is not None and draft.tokenizer == target.tokenizer
+    return draft.vocabulary < target.vocabulary and (alike or draft.hidden_states is not None)
+
+
 def _words(name: str, file: Path, folder: Path, home: Path) -> str:
     """How a file in ``folder`` names ``file``."""
     seen = library.find(name, folder, home)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from simulator.errors import ConfigError, Problem
 from simulator.spec.load import load_text
-from simulator.spec.named import Named, find_all, known_models
+from simulator.spec.named import Named, find_all, is_subset, known_models, may_draft
 from simulator.spec.scenario import Scenario
-from simulator.spec.starter_text import Asked, Choice, slice_of, text_of
+from simulator.spec.starter_text import LOOKAHEAD, Asked, Choice, slice_of, text_of
 
 __all__ = ["NO_DRAFT", "Asked", "Starter", "starter"]
 
@@ -87,7 +87,10 @@ class _Chooser:
     def _placed(self, draft: Named) -> Choice:
         """The draft on all chips of the target; on as many as it has heads for where it cannot use all."""
         first: ConfigError | None = None
-        for choice in (Choice(draft.words), *self._fewer(draft)):
+        subset = is_subset(draft.spec, self.target.spec)
+        if subset:
+            self.notes["draft.vocabulary_map"] = "The draft has some of the target's tokens"
+        for choice in (Choice(draft.words, subset), *self._fewer(draft)):
             try:
                 self.load(choice)
             except ConfigError as error:
@@ -102,7 +105,7 @@ class _Chooser:
         degree = next((n for n in range(min(draft.spec.heads, chips), 0, -1) if chips % n == 0), chips)
         if degree < chips:
             where = {"placement": "sub_slice", "tensor_parallel": degree, **slice_of(self.profile, degree)}
-            yield Choice(draft.words, where)
+            yield Choice(draft.words, is_subset(draft.spec, self.target.spec), where)
 
     def _goes(self, draft: Named) -> bool:
         with suppress(ConfigError):
@@ -112,22 +115,16 @@ class _Chooser:
     def _proposals(self) -> list[Named]:
         """Models of the library that may draft for the target, those below a fifth of it, the largest first."""
         most = self.target.spec.parameters * _LARGEST_SHARE
-        small = [draft for draft in self._matching if draft.spec.parameters < most]
+        small = [draft for draft in self._matching if draft.spec.parameters < most and draft.spec.hidden_states is None]
         return sorted(small, key=lambda draft: -draft.spec.parameters)
 
     @functools.cached_property
     def _matching(self) -> list[Named]:
-        """Models of the library that are smaller than the target and have its vocabulary."""
-        target = self.target.spec
-        return [
-            model
-            for model in known_models()
-            if (model.spec.vocabulary, model.spec.tokenizer) == (target.vocabulary, target.tokenizer)
-            and model.spec.parameters < target.parameters
-        ]
+        """Models of the library that are smaller than the target and have its vocabulary; its draft heads."""
+        return [model for model in known_models() if may_draft(model.spec, self.target.spec)]
 
     def _why(self, draft: Named) -> str:
-        others = [other.words for other in self._proposals() if other.words != draft.words]
+        others = [other.words for other in self._matching if other.words != draft.words]
         known = f"; also known: {', '.join(others)}" if others else ""
         return f"Proposed: the largest with the same vocabulary below a fifth of the target{known}"
 
@@ -155,7 +152,9 @@ class _Chooser:
         """
         text = text_of(self.asked, self.target, self.profile, choice, self.notes, self.path.parent)
         try:
-            return Starter(text, load_text(text, self.path)[0].scenario)
+            scenarios = [point.scenario for point in load_text(text, self.path)]
+            # Of several lookaheads the one that stands in the file is what it is about.
+            return Starter(text, next((s for s in scenarios if s.decoding.lookahead == LOOKAHEAD), scenarios[0]))
         except ConfigError as error:
             raise ConfigError(tuple(dict.fromkeys(map(self._in_options, error.problems)))) from None
 

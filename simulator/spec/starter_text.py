@@ -22,7 +22,8 @@ from simulator.spec.scenario import Scenario
 SCHEMA = library.SCENARIOS.parent / "docs" / "schema" / "scenario.schema.json"
 _MOST_CHIPS = 100_000
 """With more, or with none, the number of chips is what is wrong, and there is no slice to propose."""
-_LOOKAHEADS = (1, 2, 4, 6, 8)
+LOOKAHEAD = 4
+_LOOKAHEADS = (1, 2, 3, LOOKAHEAD, 5, 7)
 _ACCEPTANCE = 0.7
 
 
@@ -37,7 +38,7 @@ class Asked:
     batch: int | None = None
     prompt_tokens: int = 1024
     output_tokens: int = 128
-    lookahead: int = 4
+    lookahead: int | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Choice:
 
     draft: str | None = None
     """The words that name the draft; None for plain decoding."""
+    subset: bool = False
+    """Whether the draft knows a part of the target's tokens alone."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """Where the draft runs, as far as it is not where the target does."""
     calibration: str | None = None
@@ -56,7 +59,7 @@ def text_of(asked: Asked, target: Named, profile: Named, choice: Choice, notes: 
     said = {"acceptance.acceptance_rate": "An assumption: put in what you measured or expect"}
     if slice_of(profile, asked.chips):
         said["deployment.slice"] = "Proposed: as near to a cube as can be"
-    lines = [*entries(Scenario, _values(asked, target, profile, choice), {**said, **notes}), *_more_keys()]
+    lines = [*entries(Scenario, _values(asked, target, profile, choice), {**said, **notes}), *_more_keys(asked, choice)]
     if example := notes.get("draft.example"):
         comment = f"Instead, a smaller model with the same {target.spec.vocabulary:,} tokens"
         at = next(index for index, line in enumerate(lines) if line.path == ("deployment",))
@@ -75,24 +78,26 @@ def _values(asked: Asked, target: Named, profile: Named, choice: Choice) -> dict
         deployment["calibration"] = choice.calibration
     if choice.where:
         deployment["draft"] = choice.where
+    draft = {"kind": "model", "model": choice.draft, **({"vocabulary_map": "subset"} if choice.subset else {})}
     return {
         "name": _name(f"{target.spec.name}-{profile.spec.name}-{asked.chips}"),
         "description": question,
         "target": target.words,
-        "draft": {"kind": "none"} if choice.draft is None else {"kind": "model", "model": choice.draft},
+        "draft": {"kind": "none"} if choice.draft is None else draft,
         "deployment": deployment,
-        "decoding": {"lookahead": asked.lookahead},
+        "decoding": {"lookahead": LOOKAHEAD if asked.lookahead is None else asked.lookahead},
         "acceptance": {"kind": "rate", "acceptance_rate": _ACCEPTANCE},
         "workload": workload if asked.batch is None else {"batch": asked.batch, **workload},
     }
 
 
-def _more_keys() -> list[Entry]:
-    """The keys of a file that are no part of a scenario, commented out."""
+def _more_keys(asked: Asked, choice: Choice) -> list[Entry]:
+    """The keys of a file that are no part of a scenario, commented out; a sweep over K where none was asked for."""
+    off = None if asked.lookahead is None and choice.draft is not None else 0
     return [
         Entry(("base",), "base: other.yaml", MORE_KEYS["base"].rstrip("."), 0),
-        Entry(("sweep",), "sweep:", MORE_KEYS["sweep"].rstrip("."), 0),
-        Entry(("sweep", "decoding.lookahead"), f"decoding.lookahead: {yaml_value(_LOOKAHEADS)}", "", 0),
+        Entry(("sweep",), "sweep:", MORE_KEYS["sweep"].rstrip("."), off),
+        Entry(("sweep", "decoding.lookahead"), f"decoding.lookahead: {yaml_value(_LOOKAHEADS)}", "", off),
     ]
 
 

@@ -16,7 +16,12 @@ from simulator.spec.load import load_scenario
 from tests.builders import PROFILE
 
 CASE = ("--model", "chinchilla-70b", "--hardware", "tpu_v4", "--chips", "16")
-EVERY = [(m, h, x) for m in library.names(library.MODELS) for h in library.names(library.PROFILES) for x in (1, 4, 16)]
+MODELS, PROFILES = library.names(library.MODELS), library.names(library.PROFILES)
+# Every model on two chips of the list, and every chip with four models.
+EVERY = [
+    *((m, PROFILES[(i + k) % len(PROFILES)], (1, 4, 16)[(i + k) % 3]) for i, m in enumerate(MODELS) for k in (0, 7)),
+    *((MODELS[(i + k) % len(MODELS)], h, (1, 4, 16)[k % 3]) for i, h in enumerate(PROFILES) for k in (3, 17, 31, 40)),
+]
 
 
 def sps(*words: str) -> Result:
@@ -35,11 +40,12 @@ def test_every_pair_is_checked_and_predicted_or_refused_in_words(
     result = sps("init", "--model", model, "--hardware", hardware, "--chips", str(chips), "--out", str(file))
     if result.exit_code:
         assert result.exit_code == 2
-        assert result.stderr.startswith(("--chips ", "--model "))
+        assert result.stderr.startswith(("--chips ", "--model ", "--hardware "))
         assert not file.exists()
         return
     assert sps("check", str(file)).exit_code == 0
-    status = predict_scenario(load_scenario(file)[0].scenario).status
+    written = [point.scenario for point in load_scenario(file)]
+    status = predict_scenario(next((s for s in written if s.decoding.lookahead == 4), written[0])).status
     assert status.state in ("ok", "does_not_fit")
     # Not fitting is an answer; it is told at once.
     assert result.stderr.startswith("does not fit: ") == (status.state == "does_not_fit")
@@ -62,7 +68,7 @@ def test_without_out_the_text_is_all_that_is_on_stdout(tmp_path: Path, monkeypat
     result = sps("init", *CASE)
     assert result.stderr == ""
     Path("mine.yaml").write_text(result.stdout, encoding="utf-8")
-    assert "ok, chinchilla-70b-tpu-v4-16, 1 point" in sps("check", "mine.yaml").stdout
+    assert "ok, chinchilla-70b-tpu-v4-16, 6 points" in sps("check", "mine.yaml").stdout
     assert "  slice: 2x2x4 " in result.stdout
 
 
