@@ -113,7 +113,7 @@ def _links_in_hosts(topology: HostTopology, degree: int, stages: int) -> Links:
 
 def _network(topology: HostTopology, hosts: Hosts) -> float:
     """Bytes/s of one chip to other hosts, one way; a card reaches them, too, over its link to the root."""
-    network = hosts.network_bandwidth.value_bytes_per_s
+    network: float = hosts.network_bandwidth.value_bytes_per_s
     return min(network, topology.link_bandwidth.value_bytes_per_s) if isinstance(topology, PcieTopology) else network
 
 

@@ -83,7 +83,7 @@ class Second(NamedTuple):
     link: float
 
 
-# bf16, HBM, capacity: 5, 5, 8 %, for sources mix GB and GiB up; links 12 %, for Google's pages round them up by a ninth.
+# Capacity 8 %, for sources mix GB and GiB up; links 12 %, for Google's pages round them up by a ninth.
 TOLERANCE = Second(0.05, 0.05, 0.08, 0.12)
 SECOND = {
     "tpu_v4": Second(275e12, 1.23e12, 32e9, 270e9 / 6),  # scaling book; link: Pope et al. 2022

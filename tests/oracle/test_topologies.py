@@ -100,13 +100,13 @@ NETWORK = MessageCost.model_validate({"base": "10 us", "link_efficiency": 0.8})
 def test_an_all_reduce_over_two_hosts_by_hand() -> None:
     links = links_of(profile("h100_sxm"), None, 16)
     n = 8e6
-    found = collective_time("all_reduce", RING, links, n, 16, None, NETWORK)
+    found = collective_time("all_reduce", RING, links, n, 16, network=NETWORK)
     # In each host 7/8 of n there and 7/8 back over 450 GB/s; between the hosts half of n/8 twice, over 40 of 50 GB/s.
     assert found.bandwidth_s == pytest.approx(2 * 7e6 / 450e9 + 2 * 0.5e6 / 40e9)
     assert found.latency_s == pytest.approx(2 * (2e-6 + 7e-6) + 2 * 10e-6)
-    gathered = collective_time("all_gather", RING, links, n, 16, None, NETWORK)
+    gathered = collective_time("all_gather", RING, links, n, 16, network=NETWORK)
     assert gathered.seconds == pytest.approx(found.seconds / 2)
-    sent = collective_time("all_to_all", RING, links, n, 16, None, NETWORK)
+    sent = collective_time("all_to_all", RING, links, n, 16, network=NETWORK)
     assert sent.bandwidth_s == pytest.approx(4e6 / 40e9)  # 7/8 of the 4 MB that stay are there sooner
     assert sent.latency_s == pytest.approx(10e-6)
 
@@ -115,9 +115,9 @@ def test_within_a_host_the_network_costs_nothing_and_arrays_broadcast() -> None:
     links = links_of(profile("h100_sxm"), None, 8)
     chips, payload = np.array([1.0, 2.0, 8.0, 16.0, 32.0]), np.array([[1e3], [1e6]])
     for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
-        together = collective_time(kind, RING, links, payload, chips, None, NETWORK)
+        together = collective_time(kind, RING, links, payload, chips, network=NETWORK)
         for i, j in np.ndindex(2, 5):
-            alone = collective_time(kind, RING, links, float(payload[i, 0]), float(chips[j]), None, NETWORK)
+            alone = collective_time(kind, RING, links, float(payload[i, 0]), float(chips[j]), network=NETWORK)
             assert np.broadcast_to(together.seconds, (2, 5))[i, j] == pytest.approx(float(alone.seconds), rel=1e-14)
             if chips[j] <= 8:
                 flat = collective_time(kind, RING, links, float(payload[i, 0]), float(chips[j]))
@@ -129,7 +129,7 @@ def test_a_table_is_of_all_chips_it_was_measured_on() -> None:
         {"algorithm": "table", "table": ({"payload": "1 kB", "time": "10 us"}, {"payload": "1 MB", "time": "30 us"})}
     )
     links = links_of(profile("h100_sxm"), None, 16)
-    assert collective_time("all_reduce", table, links, 1e6, 16, None, NETWORK).seconds == pytest.approx(30e-6)
+    assert collective_time("all_reduce", table, links, 1e6, 16, network=NETWORK).seconds == pytest.approx(30e-6)
 
 
 def test_a_mesh_gives_a_pair_one_link_and_a_group_all_of_theirs() -> None:
