@@ -166,6 +166,8 @@ def _of_collective(step: Step, part: Collective, wire: CollectiveTime) -> Iterat
     over = "" if part.kind == "point_to_point" else f" over {chips} chips"
     cost = step.machine.parameters.all_reduce
     how = f", {cost.algorithm.replace('_', '-')}" if cost is not None and over else ""
+    local = step.machine.links.chips_per_host
+    how += f" in hosts of {local}, then the network" if local and over and chips > local else ""
     for mechanism, each in (("latency", float(wire.latency_s)), ("bandwidth", float(wire.bandwidth_s))):
         if each:
             carried = f" of {_bytes(float(part.payload_bytes))}" if mechanism == "bandwidth" else ""

@@ -25,6 +25,7 @@ _OPTIONS = {
     "draft.model": "--draft",
     "deployment.hardware": "--hardware",
     "deployment.chips": "--chips",
+    "deployment.slice": "--chips",  # proposed for them
     "decoding.lookahead": "--lookahead",
     "workload.batch": "--batch",
     "workload.prompt_tokens": "--prompt-tokens",
