@@ -14,16 +14,9 @@ from simulator.cost.operations import LOGIT_BYTES, streamed_bytes
 from simulator.cost.schedule import Span, spans
 from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, StepCost, TimedStep, footprint, sampling_time, step_cost, timed
+from simulator.cost.topology import links_between, links_of
 from simulator.errors import RefusedError
-from simulator.spec.hardware import (
-    Calibration,
-    CostParameters,
-    HardwareProfile,
-    SharedMemoryTopology,
-    TorusTopology,
-    datasheet_calibration,
-    parse_slice,
-)
+from simulator.spec.hardware import Calibration, CostParameters, datasheet_calibration
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
 from simulator.units import human_bytes, human_time
@@ -230,7 +223,7 @@ class Steps:
             deployment.pipeline_parallel,
             self._greedy and not prefill,
         )
-        links = links_of(deployment.hardware, deployment.slice, degree)
+        links = links_of(deployment.hardware, deployment.slice, degree, deployment.pipeline_parallel)
         return Step(model, forward, self._machine(model, degree, links), footprint_bytes, sampled)
 
     def _draft(self, model: ModelSpec, tokens: int, footprint_bytes: float | None, prefill: bool = False) -> Step:
@@ -275,31 +268,19 @@ class Steps:
         draft, degree, batch = scenario.draft_model, deployment.draft_degree, scenario.workload.batch
         own = deployment.own_draft_chips > 0
         parameters = self._parameters(deployment.target_degree)
-        links = links_of(deployment.hardware, None, 2)
+        links = links_between(deployment.hardware, deployment.chips)
         away = 1.0 if own else 1 - degree / deployment.target_degree
         whole = draft.vocabulary * LOGIT_BYTES if draft is not None and scenario.decoding.temperature > 0 else 0.0
         payload = batch * (TOKEN_BYTES + whole / degree * away)
-        one = message_time(parameters.point_to_point, parameters.all_reduce, links, payload)
-        back = message_time(parameters.point_to_point, parameters.all_reduce, links, batch * TOKEN_BYTES)
+        costs = parameters.point_to_point, parameters.all_reduce, links
+        one = message_time(*costs, payload, parameters.network)
+        back = message_time(*costs, batch * TOKEN_BYTES, parameters.network)
         latency, carried = float(one.latency_s), float(one.bandwidth_s)
         exposed = carried + (scenario.lookahead - 1) * max(latency + carried - draft_step_s, 0.0)
         return {
             "collective_latency": latency + (float(back.latency_s) if own else 0.0),
             "collective_bandwidth": exposed + (float(back.bandwidth_s) if own else 0.0),
         }
-
-
-def links_of(hardware: HardwareProfile, slice_text: str | None, degree: int) -> Links:
-    """The links between the ``degree`` chips of one model; the axes are known only where it fills a whole slice."""
-    topology = hardware.topology
-    if isinstance(topology, SharedMemoryTopology):
-        return Links(hardware.peaks.hbm_bandwidth.value_bytes_per_s)
-    bandwidth = topology.link_bandwidth.value_bytes_per_s
-    if isinstance(topology, TorusTopology) and slice_text is not None:
-        axes = parse_slice(slice_text)
-        if int(np.prod(axes)) == degree:
-            return Links(bandwidth, axes, topology.wraps(axes))
-    return Links(bandwidth, both_ways=isinstance(topology, TorusTopology))
 
 
 def _floats(cost: StepCost) -> dict[str, float]:

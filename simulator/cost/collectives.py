@@ -23,6 +23,13 @@ the all-reduce is not a ring, that ring's all-gather is still how it is done, ex
 An all-to-all of n bytes that each chip spreads evenly crosses the middle of the longest axis; that half of the links
 binds: ``n k / (8 b)`` for a ring of k chips both ways, twice that for a line, ``(X-1)/X n / b`` through a switch, with
 ``b0`` and the hops to the farthest chip. A message between two chips takes ``b0 + h + n / b``.
+
+Over H hosts of g chips, each chip with its share r of the network and a message there taking a, an all-reduce is a
+reduce-scatter in every host, an all-reduce of the g-th part among the chips with the same place in their hosts, and an
+all-gather in every host (Cho et al. 2019, BlueConnect; Jia et al. 2018, arXiv 1807.11205):
+``2 t(all-gather of n over g) + 2(H-1) a + 2 (H-1)/H (n/g) / r``; an all-gather has half of it. Of an all-to-all the
+H-th part stays in the host, while the rest goes over the network at once: the slower of both. A table is of all chips
+on which it was measured, network included.
 """
 
 from __future__ import annotations
@@ -46,6 +53,14 @@ class Links:
     wraps: tuple[bool, ...] = ()
     both_ways: bool = True
     """Whether a ring has links in both directions, so that each carries half (a torus; not a port to a switch)."""
+    pair_bytes_per_s: float | None = None
+    """Bandwidth between two chips, where that is less than all links of one together (a full mesh)."""
+    chips_per_host: int | None = None
+    """Chips that these links reach; beyond, there is the network. All, where absent."""
+    network_bytes_per_s: float = 0.0
+    """One chip's share of the network between hosts, one way."""
+    crossing: float = 0.0
+    """Share of the messages between two chips that go over the network."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +86,25 @@ def collective_time(
     payload_bytes: Number,
     chips: Number,
     message: MessageCost | None = None,
+    network: MessageCost | None = None,
 ) -> CollectiveTime:
     """One collective of ``kind``; nothing on one chip, a message between two chips apart.
 
-    ``cost`` may be None where no all-reduce was measured: reading a scenario refuses that wherever one is needed.
+    ``cost`` may be None where no all-reduce was measured, ``network`` where no message between hosts was: reading a
+    scenario refuses that wherever one is needed.
     """
     if kind == "point_to_point":
-        return message_time(message, cost, links, payload_bytes)
+        return message_time(message, cost, links, payload_bytes, network)
     if cost is None:
         return CollectiveTime(np.zeros(()), np.zeros(()))
-    return _TIMES[kind](cost, links, payload_bytes, chips)
+    inside = _TIMES[kind](cost, links, payload_bytes, chips)
+    if network is None or links.chips_per_host is None or cost.algorithm == "table":
+        return inside
+    spread = _ACROSS[kind](cost, network, links, payload_bytes, chips)
+    many = np.asarray(chips) > links.chips_per_host
+    return CollectiveTime(
+        np.where(many, spread.latency_s, inside.latency_s), np.where(many, spread.bandwidth_s, inside.bandwidth_s)
+    )
 
 
 def _by_payload(time: Time) -> Time:
@@ -158,11 +182,15 @@ def all_to_all_time(cost: AllReduceCost, links: Links, payload_bytes: Number, ch
 
 
 def message_time(
-    cost: MessageCost | None, all_reduce: AllReduceCost | None, links: Links, payload_bytes: Number
+    cost: MessageCost | None,
+    all_reduce: AllReduceCost | None,
+    links: Links,
+    payload_bytes: Number,
+    network: MessageCost | None = None,
 ) -> CollectiveTime:
-    """One message between two chips; by the all-reduce's hop where no message was measured.
+    """One message between two chips, over the network as often as the links say; the mean of several.
 
-    Of a measured table the first row stands for the latency: an all-reduce is there and back, so this is an upper end.
+    It goes by the all-reduce's hop where no message was measured. Of a measured table the first row stands for the latency: an all-reduce is there and back, so this is an upper end.
     """
     payload = np.asarray(payload_bytes, dtype=np.float64)
     if cost is not None:
@@ -173,7 +201,42 @@ def message_time(
         latency, efficiency = all_reduce.table[0].time_s, 1.0
     else:
         latency, efficiency = all_reduce.base_s + all_reduce.hop_latency_s, all_reduce.link_efficiency
-    return CollectiveTime(np.asarray(latency + 0 * payload), payload / (links.bandwidth_bytes_per_s * efficiency))
+    wire = payload / ((links.pair_bytes_per_s or links.bandwidth_bytes_per_s) * efficiency)
+    if network is not None and links.crossing:
+        away = payload / (links.network_bytes_per_s * network.link_efficiency)
+        latency += links.crossing * (network.base_s - latency)
+        wire = (1 - links.crossing) * wire + links.crossing * away
+    return CollectiveTime(np.asarray(latency + 0 * payload), wire)
+
+
+def all_reduce_across(
+    cost: AllReduceCost, network: MessageCost, links: Links, payload_bytes: Number, chips: Number
+) -> CollectiveTime:
+    """One all-reduce over the hosts of ``chips`` chips: there and back of an all-gather."""
+    half = all_gather_across(cost, network, links, payload_bytes, chips)
+    return CollectiveTime(2 * half.latency_s, 2 * half.bandwidth_s)
+
+
+def all_gather_across(
+    cost: AllReduceCost, network: MessageCost, links: Links, gathered_bytes: Number, chips: Number
+) -> CollectiveTime:
+    """One all-gather over hosts: among the chips with the same place in their hosts, then in every host."""
+    payload = np.asarray(gathered_bytes, dtype=np.float64)
+    local, hosts, per_s = _spread(network, links, chips)
+    inside = all_gather_time(cost, links, payload, local)
+    latency = inside.latency_s + (hosts - 1) * network.base_s
+    return CollectiveTime(latency, inside.bandwidth_s + (hosts - 1) / hosts * payload / local / per_s)
+
+
+def all_to_all_across(
+    cost: AllReduceCost, network: MessageCost, links: Links, payload_bytes: Number, chips: Number
+) -> CollectiveTime:
+    """One all-to-all over hosts: what stays in a host and what leaves it travel at the same time."""
+    payload = np.asarray(payload_bytes, dtype=np.float64)
+    local, hosts, per_s = _spread(network, links, chips)
+    inside = all_to_all_time(cost, links, payload / hosts, local)
+    away = np.asarray((hosts - 1) / hosts * payload / per_s)
+    return CollectiveTime(np.maximum(inside.latency_s, network.base_s), np.maximum(inside.bandwidth_s, away))
 
 
 _TIMES: dict[str, Time] = {
@@ -182,6 +245,19 @@ _TIMES: dict[str, Time] = {
     "reduce_scatter": all_gather_time,  # the same messages the other way round
     "all_to_all": all_to_all_time,
 }
+_ACROSS: dict[str, Callable[[AllReduceCost, MessageCost, Links, Number, Number], CollectiveTime]] = {
+    "all_reduce": all_reduce_across,
+    "all_gather": all_gather_across,
+    "reduce_scatter": all_gather_across,
+    "all_to_all": all_to_all_across,
+}
+
+
+def _spread(network: MessageCost, links: Links, chips: Number) -> tuple[Array, Array, float]:
+    """Chips in a host, hosts, and the bytes/s at which a chip reaches the network."""
+    count = np.asarray(chips, dtype=np.float64)
+    local = np.minimum(count, float(links.chips_per_host or 1))
+    return local, count / local, links.network_bytes_per_s * network.link_efficiency
 
 
 def _only_many(count: Array, latency: Number, bandwidth: Number) -> CollectiveTime:

@@ -174,5 +174,7 @@ def kv_bandwidth(machine: Machine, step: Pass, weights_per_s: Array) -> Array:
 
 def _collective(part: Collective, step: Pass, machine: Machine) -> CollectiveTime:
     parameters = machine.parameters
-    message = parameters.point_to_point
-    return collective_time(part.kind, parameters.all_reduce, machine.links, part.payload_bytes, step.chips, message)
+    message, network = parameters.point_to_point, parameters.network
+    return collective_time(
+        part.kind, parameters.all_reduce, machine.links, part.payload_bytes, step.chips, message, network
+    )

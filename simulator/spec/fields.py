@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from simulator.units import EXAMPLES, QUANTITY_PATTERN, UnitProblem, format_quantity, parse_quantity
 
-_UNIT_ENDING = re.compile(r"_(?:bytes_per_s|flop_per_s|bytes|flop|usd|s)$")
+_UNIT_ENDING = re.compile(r"_(?:bytes_per_s|flop_per_s|usd_per_h|bytes|flop|usd|s)$")
 
 
 def yaml_name(field: str) -> str:
@@ -99,6 +99,7 @@ PositiveSeconds = _quantity("s", gt=0, le=1e9)
 Bytes = _quantity("B", gt=0, le=1e21)
 BytesPerSecond = _quantity("B/s", gt=0, le=1e21)
 FlopPerSecond = _quantity("FLOP/s", gt=0, le=1e24)
+UsdPerHour = _quantity("USD/h", gt=0, le=1e6)
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]

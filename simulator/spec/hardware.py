@@ -1,13 +1,12 @@
 """A hardware profile: what the datasheet says, and, apart from it, what somebody measured.
 
-`peaks` and `topology` are facts with a source each. `calibrations` is a named set: a device, a publication, an
+`peaks`, `topology` and `price` are facts with a source each. `calibrations` is a named set: a device, a publication, an
 engine and version. A scenario names the one it uses; nothing measured is ever mixed into the peaks.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -15,11 +14,9 @@ from pydantic import Field, model_validator
 from simulator.spec.confidence import Range, Uncertainty, ValidationClaim
 from simulator.spec.fields import (
     Bytes,
-    BytesPerSecond,
     Date,
     DType,
     Efficiency,
-    FlopPerSecond,
     Name,
     PositiveSeconds,
     Seconds,
@@ -28,44 +25,8 @@ from simulator.spec.fields import (
     Strict,
     mistake,
 )
-
-
-class SourcedBandwidth(Strict):
-    """A bandwidth and where it is printed."""
-
-    value_bytes_per_s: BytesPerSecond
-    """The figure, e.g. 1200 GB/s."""
-    source: Source
-    """Where it is printed."""
-
-
-class SourcedBytes(Strict):
-    """A size and where it is printed."""
-
-    value_bytes: Bytes
-    """The figure, e.g. 32 GiB."""
-    source: Source
-    """Where it is printed."""
-
-
-class SourcedFlopPerSecond(Strict):
-    """A rate of arithmetic and where it is printed."""
-
-    value_flop_per_s: FlopPerSecond
-    """The figure, dense, e.g. 275 TFLOP/s."""
-    needs_cpu_flag: Name | None = None
-    """The processor flag without which this rate is not reached, such as amx_bf16."""
-    source: Source
-    """Where it is printed."""
-
-
-class SourcedCount(Strict):
-    """A number of things and where it is printed."""
-
-    value: Annotated[int, Field(ge=1, le=65_536)]
-    """The figure, e.g. 128."""
-    source: Source
-    """Where it is printed."""
+from simulator.spec.sourced import SourcedBandwidth, SourcedBytes, SourcedCount, SourcedFlopPerSecond, SourcedPrice
+from simulator.spec.topology import Topology
 
 
 class Peaks(Strict):
@@ -90,40 +51,6 @@ class Peaks(Strict):
             raise mistake("at most the value of hbm_capacity", "hbm_usable.value")
         return self
 
-
-class TorusTopology(Strict):
-    """Chips on a grid whose axes may close to rings."""
-
-    kind: Literal["torus"]
-    axes: Annotated[int, Field(ge=1, le=3)]
-    """Dimensions of the grid."""
-    link_bandwidth: SourcedBandwidth
-    """One link, one way."""
-    wrap_multiple: Annotated[int, Field(ge=2, le=1024)] | None = None
-    """An axis closes to a ring when its length is a multiple of this; never, where absent."""
-    wrap_source: Source | None = None
-    """Where the rule of wrapping is printed."""
-
-    def wraps(self, lengths: tuple[int, ...]) -> tuple[bool, ...]:
-        """Whether each axis of a slice closes to a ring."""
-        return tuple(self.wrap_multiple is not None and n % self.wrap_multiple == 0 for n in lengths)
-
-
-class SwitchTopology(Strict):
-    """Every chip reaches every other through a switch."""
-
-    kind: Literal["switch"]
-    link_bandwidth: SourcedBandwidth
-    """One chip to the switch, one way, all its links together."""
-
-
-class SharedMemoryTopology(Strict):
-    """Devices of one host that share its memory bus and cores (virtual CPU devices)."""
-
-    kind: Literal["shared_memory"]
-
-
-Topology = Annotated[TorusTopology | SwitchTopology | SharedMemoryTopology, Field(discriminator="kind")]
 
 Rows = Annotated[int, Field(ge=1, le=10_000_000)]
 
@@ -274,6 +201,9 @@ class CostParameters(Strict):
     """Time of an all-reduce; needed wherever a step runs on more than one chip."""
     point_to_point: MessageCost | None = None
     """Time of a message between two chips; one hop of the all-reduce at its link efficiency where absent."""
+    network: MessageCost | None = None
+    """Time of a message between chips of different hosts, and what of the network's bandwidth it reaches; needed
+    wherever a model lies on more than one host."""
     sampling: SamplingCost
     """Time to draw one token a row from logits."""
     verification: SamplingCost | None = None
@@ -371,6 +301,8 @@ class HardwareProfile(Strict):
     """Datasheet figures, each with its source."""
     topology: Topology
     """How chips are connected."""
+    price: SourcedPrice | None = None
+    """What one chip costs for an hour."""
     calibrations: dict[Name, Calibration] = {}
     """Named sets of measured parameters."""
 
@@ -404,19 +336,10 @@ def datasheet_calibration() -> Calibration:
                 "step_overhead": "0 s",
                 "layer_overhead": "0 s",
                 "all_reduce": {"algorithm": "ring"},
+                "network": {},
                 "sampling": {},
                 "round_overhead": "0 s",
             },
         ),
     }
     return Calibration.model_validate(data)
-
-
-def parse_slice(text: str) -> tuple[int, ...]:
-    """``'2x2x4'`` -> ``(2, 2, 4)``."""
-    return tuple(int(part) for part in text.split("x"))
-
-
-def slice_chips(text: str) -> int:
-    """``'2x2x4'`` -> 16."""
-    return math.prod(parse_slice(text))

@@ -9,9 +9,10 @@ from simulator.spec.acceptance import ForcedAcceptance, RecordedAcceptance
 from simulator.spec.axes import path_problem
 from simulator.spec.document import Document, PathKey, dotted
 from simulator.spec.drafting import ModelDraft
-from simulator.spec.hardware import HardwareProfile, TorusTopology, parse_slice, slice_chips
+from simulator.spec.hardware import HardwareProfile
 from simulator.spec.problems import nearest
 from simulator.spec.scenario import Scenario
+from simulator.spec.topology import TorusTopology, hosts_of, parse_slice, slice_chips
 
 Found = Iterator[tuple[PathKey, str]]
 # Where these are swept, some points may draft nothing and leave unused what was measured for the others.
@@ -21,7 +22,7 @@ _MAY_DRAFT_NOTHING: set[PathKey] = {("draft",), ("draft", "kind"), ("decoding",)
 def physics_problems(scenario: Scenario, document: Document, swept: Collection[PathKey] = ()) -> list[Problem]:
     """Everything in ``scenario`` that is well formed and cannot be; ``swept`` are the paths that vary beside it."""
     problems: list[Problem] = []
-    checks = [_chips, _degrees, _placement, _links, _calibration, _rates, _draft, _acceptance, _published]
+    checks = [_chips, _degrees, _placement, _links, _hosts, _calibration, _rates, _draft, _acceptance, _published]
     if not _MAY_DRAFT_NOTHING.intersection(swept):
         checks.append(_measured)
     for check in checks:
@@ -36,6 +37,9 @@ def physics_problems(scenario: Scenario, document: Document, swept: Collection[P
 def _chips(scenario: Scenario) -> Found:
     deployment, topology = scenario.deployment, scenario.deployment.hardware.topology
     own = deployment.own_draft_chips
+    most = topology.max_chips.value if isinstance(topology, TorusTopology) and topology.max_chips else None
+    if most is not None and deployment.chips > most:
+        yield ("deployment", "chips"), f"at most {most:,}: a pod of {deployment.hardware.name} has no more chips"
     if own >= deployment.chips:
         yield ("deployment", "chips"), f"more than {own}: the draft has {own} of its own, the target needs others"
         return
@@ -52,6 +56,9 @@ def _chips(scenario: Scenario) -> Found:
             continue
         if len(parse_slice(text)) != topology.axes:
             yield path, f"{topology.axes} axes, such as {'x'.join(['2'] * topology.axes)}"
+        longest = topology.max_axis.value if topology.max_axis else None
+        if longest is not None and max(parse_slice(text)) > longest:
+            yield path, f"axes of at most {longest}: a pod of {deployment.hardware.name} is no longer"
         if slice_chips(text) != chips:
             yield path, f"axes whose product is {what}; here {slice_chips(text)} and {chips}"
 
@@ -154,6 +161,35 @@ def _links(scenario: Scenario) -> Found:
     if not known and (sends or deployment.pipeline_parallel > 1):
         accepts = f"a calibration with the time of a message between chips; '{name}' has none"
         yield ("deployment", "calibration"), accepts
+
+
+def _hosts(scenario: Scenario) -> Found:
+    """How a model may be spread over hosts, and whether the calibration knows their network."""
+    deployment = scenario.deployment
+    hosts = hosts_of(deployment.hardware.topology)
+    if hosts is None or deployment.chips <= hosts.chips_per_host.value:
+        return
+    local, draft = hosts.chips_per_host.value, scenario.draft_model is not None
+    shared: PathKey = ("deployment", "tensor_parallel" if deployment.tensor_parallel else "chips")
+    own: PathKey = ("deployment", "draft", "tensor_parallel") if deployment.draft.tensor_parallel else shared
+    degrees = {deployment.target_degree: shared} | ({deployment.draft_degree: own} if draft else {})
+    for degree, path in degrees.items():
+        if degree % local and local % degree:
+            yield path, f"a divisor or a multiple of {local}, the chips of a host, for each model that is sharded"
+    calibration = deployment.hardware.calibrations.get(deployment.calibration or "")
+    if calibration is None:
+        return
+    between = deployment.pipeline_parallel > 1 or (draft and deployment.draft.placement in ("own_chips", "sub_slice"))
+    for degree in sorted(degrees):
+        parameters = calibration.for_chips(degree)
+        if parameters is None or parameters.network is not None:
+            continue
+        wires = parameters.all_reduce
+        whole = wires is not None and wires.algorithm == "table" and parameters.chips is not None
+        if between or (degree > local and not whole):
+            accepts = f"a calibration with the time of a message between hosts, of {local} chips each; "
+            yield ("deployment", "calibration"), f"{accepts}'{deployment.calibration}' has no network"
+            return
 
 
 def _calibration(scenario: Scenario) -> Found:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from simulator.spec.acceptance import Acceptance
 from simulator.spec.drafting import DraftSpec, ModelDraft
-from simulator.spec.fields import OR_FILE, Name, PositiveSeconds, Says, Source, Strict
+from simulator.spec.fields import OR_FILE, Name, PositiveSeconds, Says, Source, Strict, UsdPerHour
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.measured import Measured
 from simulator.spec.model import ModelSpec
@@ -55,8 +55,16 @@ class Deployment(Strict):
     """Groups over which the target's experts are spread; the chips of a group share each of its experts."""
     expert_dispatch: Literal["all_reduce", "all_to_all"] = "all_reduce"
     """How tokens reach their experts: every chip has all tokens (`all_reduce`), or each is sent (`all_to_all`)."""
+    price_usd_per_h: UsdPerHour | None = None
+    """What you pay for one chip for an hour; the price in the hardware profile unless given."""
     draft: DraftDeployment = DraftDeployment()
     """Where the draft runs."""
+
+    @property
+    def chip_usd_per_h(self) -> float | None:
+        """What one chip costs for an hour, where somebody said."""
+        listed = self.hardware.price.value_usd_per_h if self.hardware.price is not None else None
+        return self.price_usd_per_h or listed
 
     @property
     def own_draft_chips(self) -> int:

@@ -15,9 +15,9 @@ from typing import Any
 from simulator.spec import library
 from simulator.spec.commented import Entry, entries, laid_out, yaml_value
 from simulator.spec.explain import MORE_KEYS
-from simulator.spec.hardware import TorusTopology
 from simulator.spec.named import Named
 from simulator.spec.scenario import Scenario
+from simulator.spec.topology import TorusTopology
 
 SCHEMA = library.SCENARIOS.parent / "docs" / "schema" / "scenario.schema.json"
 _MOST_CHIPS = 100_000
