@@ -6,8 +6,8 @@ fixed part and one that grows with the payload: two numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,13 @@ from simulator.spec.hardware import AllReduceCost
 from simulator.units import format_quantity
 
 Array = npt.NDArray[np.float64]
+
+
+OUTLIER = 0.3
+"""Relative error beyond which a row is a mistake of its measurement: the fit is made again without it."""
+
+
+OUTLYING = "far from its neighbours"
 
 
 @dataclass(frozen=True)
@@ -51,17 +58,17 @@ def third(rows: Sequence[AllReduce]) -> list[bool]:
     return [(payloads.index(row.payload_bytes) + chips.index(row.chips)) % 3 == 2 for row in rows]
 
 
-def fit_all_reduces(rows: Sequence[AllReduce], ranges: dict[int, Ranges], links: Links) -> AllReduces:
+def fit_all_reduces(rows: Sequence[AllReduce], ranges: Mapping[int, Ranges], links: Mapping[int, Links]) -> AllReduces:
     """Formulas fitted to two thirds of the rows; the last third is predicted."""
     held = third(rows)
     costs = {}
     for chips, known in ranges.items():
         fitted = [row for row, out in zip(rows, held, strict=True) if row.chips == chips and not out]
-        costs[chips] = _cost(fitted, known, links)
+        costs[chips] = _cost(fitted, known, links[chips])
     return AllReduces(costs, 2 * sum(len(known) for known in ranges.values()), _judged(rows, held, costs, links))
 
 
-def tabulate_all_reduces(rows: Sequence[AllReduce], links: Links) -> AllReduces:
+def tabulate_all_reduces(rows: Sequence[AllReduce], links: Mapping[int, Links]) -> AllReduces:
     """The same with a table of the fitted rows instead of formulas: for comparison."""
     held = third(rows)
     costs = {}
@@ -115,20 +122,22 @@ def _line(rows: Sequence[AllReduce], algorithm: str, links: Links) -> tuple[floa
     """The fixed time, and the time of a byte relative to that of the datasheet's links."""
     ideal = AllReduceCost.model_validate({"algorithm": algorithm})
     wires = [float(all_reduce_time(ideal, links, row.payload_bytes, row.chips).seconds) for row in rows]
-    matrix = np.array([[1.0, wire] for wire in wires])
-    fit = relative_fit(matrix, np.array([row.seconds for row in rows]))
+    matrix, seconds = np.array([[1.0, wire] for wire in wires]), np.array([row.seconds for row in rows])
+    fit = relative_fit(matrix, seconds)
+    near = np.abs(matrix @ fit.values / seconds - 1) <= OUTLIER
+    if not near.all() and near.sum() > matrix.shape[1]:
+        fit = relative_fit(matrix[near], seconds[near])
     return float(fit.values[0]), max(float(fit.values[1]), 1e-2)
 
 
 def _judged(
-    rows: Sequence[AllReduce], held: Sequence[bool], costs: dict[int, AllReduceCost], links: Links
+    rows: Sequence[AllReduce], held: Sequence[bool], costs: Mapping[int, AllReduceCost], links: Mapping[int, Links]
 ) -> tuple[Judged, ...]:
-    return tuple(
-        Judged(
-            f"{row.chips} chips, {row.payload_bytes:.0f} B",
-            HELD_OUT if out else FIT,
-            row.seconds,
-            float(all_reduce_time(costs[row.chips], links, row.payload_bytes, row.chips).seconds),
-        )
-        for row, out in zip(rows, held, strict=True)
-    )
+    found = []
+    for row, out in zip(rows, held, strict=True):
+        predicted = float(all_reduce_time(costs[row.chips], links[row.chips], row.payload_bytes, row.chips).seconds)
+        one = Judged(f"{row.chips} chips, {row.payload_bytes:.0f} B", HELD_OUT, row.seconds, predicted)
+        # A held-out row stays one, however far off it is.
+        role = HELD_OUT if out else FIT if abs(one.error) <= OUTLIER else OUTLYING
+        found.append(replace(one, role=role))
+    return tuple(found)

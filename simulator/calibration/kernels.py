@@ -26,6 +26,9 @@ OUT_OF_CACHE = 1.25
 """Times the size of the cache that repeatedly read bytes must have, to come from memory."""
 NEGLIGIBLE = 0.1
 """Share of a time below which it does not matter where the bytes came from."""
+MANY_SEQUENCES = 16
+"""Beyond so many sequences attention's fixed time grows with them, which a calibration has no number for."""
+UNBOUND = "few new tokens: neither memory nor arithmetic binds"
 LEAST_ARITHMETIC = 0.3
 """Share of attention's time that is arithmetic, at least, where a rate of arithmetic is learnt from it."""
 
@@ -157,7 +160,7 @@ def fit_matmuls(gemms: Sequence[Gemm], held_out: Sequence[bool], chip: Chip) -> 
     matrix = np.array([[1.0, *_by_rows(gemm, counts, chip)] for gemm in gemms])
     seconds = np.array([gemm.seconds for gemm in gemms])
     used = np.array([role == FIT for role in roles])
-    fit = relative_fit(matrix[used], seconds[used])
+    fit = relative_fit(matrix[used], _steadied(gemms, seconds)[used])
     a_byte = np.maximum(fit.values[1:], 1e-3)
     knots = zip([FEW_ROWS, *counts], [a_byte[0], *np.maximum(a_byte[1:], a_byte[0])], strict=True)
     each = gemms[0].bytes_each
@@ -176,6 +179,19 @@ def _by_rows(gemm: Gemm, counts: Sequence[int], chip: Chip) -> list[float]:
     return [gemm.weight_bytes / chip.bytes_per_s if index == at else 0.0 for index in range(1 + len(counts))]
 
 
+def _steadied(gemms: Sequence[Gemm], seconds: Array) -> Array:
+    """``seconds``, of few rows the median over all such counts of the same matrix.
+
+    They differ by chance only, and in some tables by a factor of two, so that half of them lie beside every line.
+    """
+    shapes = [(gemm.contract, gemm.out) if gemm.rows <= FEW_ROWS else None for gemm in gemms]
+    median = {
+        shape: float(np.median([time for time, other in zip(seconds, shapes, strict=True) if other == shape]))
+        for shape in set(shapes) - {None}
+    }
+    return np.array([median.get(shape, time) for shape, time in zip(shapes, seconds, strict=True)])
+
+
 def _role_of_gemm(gemm: Gemm, held_out: bool, chip: Chip) -> str:
     streamed = gemm.weight_bytes * gemm.copies
     if impossible(streamed, gemm.seconds * gemm.copies, chip):
@@ -185,7 +201,9 @@ def _role_of_gemm(gemm: Gemm, held_out: bool, chip: Chip) -> str:
     return HELD_OUT if held_out else FIT
 
 
-def fit_attention(calls: Sequence[Attention], held_out: Sequence[bool], chip: Chip, arithmetic: Sequence[int]) -> Cached:
+def fit_attention(
+    calls: Sequence[Attention], held_out: Sequence[bool], chip: Chip, arithmetic: Sequence[int]
+) -> Cached:
     """The fixed time of a layer's attention, the time of a cached byte, and that of arithmetic by new tokens.
 
     Of one new token the time is fixed and memory's. Calls of many new tokens in ``arithmetic`` say how fast the scores
@@ -199,19 +217,18 @@ def fit_attention(calls: Sequence[Attention], held_out: Sequence[bool], chip: Ch
     fit = relative_fit(memory[used], seconds[used])
     fixed, a_byte = float(fit.values[0]), max(float(fit.values[1]), 1e-3)
     rates, predicted = [], memory @ fit.values
+    left = seconds - fixed
+    for index, call in enumerate(calls):
+        bound = call.tokens in arithmetic and left[index] > LEAST_ARITHMETIC * seconds[index]
+        roles[index] = roles[index] if call.tokens == 1 or bound else UNBOUND
     for tokens in sorted(set(arithmetic)):
-        own = [index for index, call in enumerate(calls) if call.tokens == tokens and call.batch == 1]
+        own = [index for index, call in enumerate(calls) if call.tokens == tokens and roles[index] in (FIT, HELD_OUT)]
         ideal = np.array([calls[index].flop / chip.flop_per_s for index in own])
-        left = seconds[own] - fixed
-        enough = left > LEAST_ARITHMETIC * seconds[own]
-        if enough.any():
-            slowness = float(np.median(left[enough] / ideal[enough]))
+        known = np.array([roles[index] == FIT for index in own], dtype=bool)
+        if known.any():
+            slowness = float(np.median((left[own] / ideal)[known]))
             rates.append((tokens, 1 / slowness))
             predicted[own] = np.maximum(predicted[own], fixed + slowness * ideal)
-    known = {tokens for tokens, _ in rates}
-    for index, call in enumerate(calls):
-        if call.tokens > 1 and call.tokens not in known:
-            roles[index] = "few new tokens: neither memory nor arithmetic binds"
     errors = np.sqrt(np.diag(fit.covariance))
     judged = tuple(
         Judged(_attention_key(call), role, call.seconds, float(time))
@@ -232,6 +249,8 @@ def _role_of_attention(call: Attention, held_out: bool, chip: Chip) -> str:
     short = call.kv_bytes / chip.bytes_per_s < NEGLIGIBLE * call.seconds
     if call.tokens == 1 and not short and call.kv_bytes < OUT_OF_CACHE * chip.cache_bytes:
         return "keys and values in the cache"
+    if call.batch > MANY_SEQUENCES:
+        return f"more than {MANY_SEQUENCES} sequences"
     return HELD_OUT if held_out else FIT
 
 

@@ -14,9 +14,9 @@ Payload n bytes on every chip, hop latency h, fixed time b0, link bandwidth b (o
   (Klenk et al. 2020);
 - table: measured, interpolated in the logarithm of the payload.
 
-Libraries change the algorithm with the payload: `larger` names from where on which one holds. vLLM's own all-reduce, for
-example, is one-shot below 512 KiB on up to 4 GPUs and below 256 KiB on 8, two-shot from there on, and leaves 8 MiB and
-more to NCCL (csrc/custom_all_reduce.cuh and distributed/device_communicators/custom_all_reduce.py).
+Libraries change the algorithm with the payload: `larger` names from where on which one holds. vLLM's own all-reduce,
+for example, is one-shot below 512 KiB on up to 4 GPUs and below 256 KiB on 8, two-shot from there on, and leaves 8 MiB
+and more to NCCL (csrc/custom_all_reduce.cuh and distributed/device_communicators/custom_all_reduce.py).
 
 An all-gather and a reduce-scatter have half the two terms of a ring all-reduce of the same size (Thakur et al.); where
 the all-reduce is not a ring, that ring's all-gather is still how it is done, except one-shot: ``b0 + h + (X-1)/X n/b``.
