@@ -21,6 +21,7 @@ def closed_form_metrics(scenario: Scenario, components: Mapping[str, float]) -> 
             "speedup": 1.0,
             "tokens_per_s": scenario.workload.batch / plain,
         }
+        found |= million_tokens(scenario, found["tokens_per_s"], plain)
         return metrics | found | _end_to_end(scenario, metrics | found, None)
     tokens, round_s = tokens_of_a_round(scenario), mean_round(scenario, components)
     together = lockstep_tokens(scenario)
@@ -34,6 +35,7 @@ def closed_form_metrics(scenario: Scenario, components: Mapping[str, float]) -> 
         "draft_acceptance_ratio": (scenario.acceptance.mean_tokens(scenario.lookahead) - 1) / scenario.lookahead,
         "wasted_draft_s": wasted_draft(scenario, components),
     }
+    metrics |= million_tokens(scenario, metrics["tokens_per_s"], plain)
     metrics |= _end_to_end(scenario, metrics, components["round"])
     even = _break_even(scenario, components)
     return metrics if np.isnan(even) else metrics | {"break_even_acceptance": even}
@@ -43,6 +45,22 @@ def ttft(scenario: Scenario, components: Mapping[str, float]) -> float:
     """Time to the first token: both models read the prompt first, at the same time where each has its own chips."""
     target, draft = components["prefill"], components.get("draft_prefill", 0.0)
     return max(target, draft) if scenario.deployment.own_draft_chips else target + draft
+
+
+def million_tokens(scenario: Scenario, tokens_per_s: float, plain_step_s: float) -> dict[str, float]:
+    """USD for a million output tokens, prefill apart, and by plain decoding on the target's chips alone.
+
+    Empty where nobody said what a chip costs.
+    """
+    deployment, price = scenario.deployment, scenario.deployment.chip_usd_per_h
+    if price is None:
+        return {}
+    each_s = 1e6 * price / 3600
+    plainly = each_s * deployment.target_chips * plain_step_s / scenario.workload.batch
+    return {
+        "million_tokens_usd": each_s * deployment.chips / tokens_per_s,
+        "plain_million_tokens_usd": plainly,
+    }
 
 
 def full_acceptance(scenario: Scenario) -> float:

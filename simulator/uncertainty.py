@@ -28,6 +28,7 @@ RATES = {
     "tpot_s": (1, 0),
     "tokens_per_s": (-1, 0),
     "e2e_s": (1, 0),
+    "million_tokens_usd": (1, 0),
     "round_cost": (1, -1),
     "speedup": (-1, 1),
 }

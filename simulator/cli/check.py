@@ -28,7 +28,8 @@ def check(
     for file in files:
         try:
             points = load_scenario(file, settings or ())
-            found.append({"file": file, "name": points[0].scenario.name, "points": len(points), "axes": _axes(points)})
+            about = {"file": file, "name": points[0].scenario.name, "points": len(points), "axes": _axes(points)}
+            found.append({**about, "doubts": _doubts(points)})
         except ConfigError as error:
             problems += error.problems
     if as_json:
@@ -36,9 +37,19 @@ def check(
     else:
         for item in found:
             typer.echo(_line(item))
+            for words in item["doubts"]:
+                typer.echo(f"{item['file']}: doubtful, {words}", err=True)
     if problems:
         # A model that two scenarios name has each of its mistakes once.
         raise ConfigError(tuple(dict.fromkeys(problems)))
+
+
+def _doubts(points: Sequence[Point]) -> list[str]:
+    """What is unlikely in the hardware profiles that were named."""
+    from simulator.spec.plausible import doubts
+
+    profiles = {id(point.scenario.deployment.hardware): point.scenario.deployment.hardware for point in points}
+    return list(dict.fromkeys(f"{one.name}: {words}" for one in profiles.values() for words in doubts(one)))
 
 
 def _axes(points: Sequence[Point]) -> dict[str, int]:

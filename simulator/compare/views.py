@@ -53,7 +53,7 @@ class View:
         """The question in full: what two records must share to be compared."""
         data = self.scenario.model_dump(mode="json")
         deployment = data["deployment"] | {"hardware": self.scenario.deployment.hardware.name}
-        del deployment["calibration"]
+        del deployment["calibration"], deployment["price"]
         return {name: value for name, value in data.items() if name not in _NOT_ASKED} | {"deployment": deployment}
 
     @functools.cached_property

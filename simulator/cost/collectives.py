@@ -86,6 +86,7 @@ def collective_time(
     payload_bytes: Number,
     chips: Number,
     message: MessageCost | None = None,
+    *,
     network: MessageCost | None = None,
 ) -> CollectiveTime:
     """One collective of ``kind``; nothing on one chip, a message between two chips apart.
@@ -190,7 +191,8 @@ def message_time(
 ) -> CollectiveTime:
     """One message between two chips, over the network as often as the links say; the mean of several.
 
-    It goes by the all-reduce's hop where no message was measured. Of a measured table the first row stands for the latency: an all-reduce is there and back, so this is an upper end.
+    It goes by the all-reduce's hop where no message was measured. Of a measured table the first row stands for the
+    latency: an all-reduce is there and back, so this is an upper end.
     """
     payload = np.asarray(payload_bytes, dtype=np.float64)
     if cost is not None:

@@ -176,5 +176,5 @@ def _collective(part: Collective, step: Pass, machine: Machine) -> CollectiveTim
     parameters = machine.parameters
     message, network = parameters.point_to_point, parameters.network
     return collective_time(
-        part.kind, parameters.all_reduce, machine.links, part.payload_bytes, step.chips, message, network
+        part.kind, parameters.all_reduce, machine.links, part.payload_bytes, step.chips, message, network=network
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from simulator.cost.collectives import Links
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.topology import (
+    Hosts,
     HostTopology,
     MeshTopology,
     PcieTopology,
@@ -46,7 +47,7 @@ def connected(topology: TorusTopology | HostTopology, chips: int, slice_text: st
     local = hosts.chips_per_host.value
     inside, count = _host(topology, local), -(-chips // local)
     # The network is narrower than any link inside: the worst cut runs between hosts.
-    cut = count // 2 * local * hosts.network_bandwidth.value_bytes_per_s
+    cut = count // 2 * local * _network(topology, hosts)
     return Connected(chips, count * inside.links + chips, cut, max(inside.diameter, 2))
 
 
@@ -105,9 +106,15 @@ def _links_in_hosts(topology: HostTopology, degree: int, stages: int) -> Links:
     links = Links(bandwidth, both_ways=False, pair_bytes_per_s=pair)
     if hosts is None:
         return links
-    per_host, network = hosts.chips_per_host.value, hosts.network_bandwidth.value_bytes_per_s
+    per_host, network = hosts.chips_per_host.value, _network(topology, hosts)
     crossing = _crossing(max(per_host // degree, 1), stages)
     return replace(links, chips_per_host=per_host, network_bytes_per_s=network, crossing=crossing)
+
+
+def _network(topology: HostTopology, hosts: Hosts) -> float:
+    """Bytes/s of one chip to other hosts, one way; a card reaches them, too, over its link to the root."""
+    network: float = hosts.network_bandwidth.value_bytes_per_s
+    return min(network, topology.link_bandwidth.value_bytes_per_s) if isinstance(topology, PcieTopology) else network
 
 
 def _crossing(per_host: int, stages: int) -> float:

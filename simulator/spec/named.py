@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from simulator.errors import ConfigError, Problem
 from simulator.spec import library
+from simulator.spec.describe import either
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.model import ModelSpec
-from simulator.spec.problems import from_validation, nearest
+from simulator.spec.problems import closest, from_validation, nearest
 
 _KINDS: dict[str, tuple[type[BaseModel], Path]] = {
     "model": (ModelSpec, library.MODELS),
@@ -44,7 +46,7 @@ def find_all(wanted: Sequence[tuple[str, str, str]], folder: Path) -> list[Named
         kind, home = _KINDS[what]
         file = library.find(name, Path(), home)
         if file is None:
-            accepts = f"the name of a {what}, or a .yaml file{nearest(Path(name).stem, library.names(home))}"
+            accepts = f"the name of a {what}, or a .yaml file{_instead(name, what, home)}"
             problems.append(Problem(f"{option} {name}", 0, 0, "", "", accepts))
             continue
         try:
@@ -54,6 +56,19 @@ def find_all(wanted: Sequence[tuple[str, str, str]], folder: Path) -> list[Named
     if problems:
         raise ConfigError(tuple(dict.fromkeys(problems)))
     return found
+
+
+def _instead(name: str, what: str, home: Path) -> str:
+    """What was probably meant; of a chip, also which there are and how to describe another."""
+    known = library.names(home)
+    if what != "hardware profile":
+        return nearest(Path(name).stem, known)
+    # Chips are called by their short names: b100 is near to b200, and so to b200_sxm.
+    short = {chip.removesuffix("_sxm"): chip for chip in known}
+    one = closest(Path(name).stem, known)
+    close = [one] if one else [short[word] for word in difflib.get_close_matches(name.lower(), short, 3)]
+    near = f"; did you mean {either(map(repr, close))}?" if close else ""
+    return f"{near}; known: {', '.join(known)}; `sps init --hardware-template` prints a file for any other chip"
 
 
 def known_models() -> list[Named]:

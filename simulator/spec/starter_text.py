@@ -19,7 +19,7 @@ from simulator.spec.named import Named
 from simulator.spec.scenario import Scenario
 from simulator.spec.topology import TorusTopology
 
-SCHEMA = library.SCENARIOS.parent / "docs" / "schema" / "scenario.schema.json"
+SCHEMAS = library.SCENARIOS.parent / "docs" / "schema"
 _MOST_CHIPS = 100_000
 """With more, or with none, the number of chips is what is wrong, and there is no slice to propose."""
 _LOOKAHEADS = (1, 2, 4, 6, 8)
@@ -121,11 +121,12 @@ def most_cubic(chips: int, axes: int) -> tuple[int, ...]:
     return min(rising, key=lambda sides: (sum(sides), sides[-1]))
 
 
-def schema_line(folder: Path) -> str:
-    """The first line of a scenario in ``folder``: the schema that editors check it with, where there is one."""
-    if not SCHEMA.is_file():
-        return "# A scenario; `sps explain KEY` says more about each key."
-    home = SCHEMA.parents[2]
+def schema_line(folder: Path, kind: str = "scenario") -> str:
+    """The first line of a file in ``folder``: the schema that editors check it with, where there is one."""
+    schema = SCHEMAS / f"{kind}.schema.json"
+    if not schema.is_file():
+        return f"# A {kind}; `sps explain KEY` says more about each key."
+    home = SCHEMAS.parents[1]
     inside = folder.resolve().is_relative_to(home)
-    where = Path(os.path.relpath(SCHEMA, folder.resolve())).as_posix() if inside else SCHEMA.as_uri()
+    where = Path(os.path.relpath(schema, folder.resolve())).as_posix() if inside else schema.as_uri()
     return f"# yaml-language-server: $schema={where}"

@@ -62,6 +62,8 @@ PLAIN_METRICS = (
     "break_even_acceptance",
     "rounds",
     "draft_acceptance_ratio",
+    "million_tokens_usd",  # decoding alone, at the price of the chips
+    "plain_million_tokens_usd",
 )
 """Metrics that are ratios, rates and amounts."""
 

@@ -59,6 +59,8 @@ def _facts(view: View) -> Iterator[tuple[str, str]]:
         if own := view.scenario.deployment.own_draft_chips:
             beside = f"plain decoding on the target's {view.scenario.deployment.target_chips} chips"
             yield "gain over", f"{beside}; the draft's {own} would stand idle, and could serve the target instead"
+    if usd := _cost(view):
+        yield "cost", usd
 
 
 def _memory(view: View) -> tuple[str, str]:
@@ -85,6 +87,16 @@ def _first_token(view: View, prefill_s: float) -> str:
     if total := view.get("e2e_s"):
         told += f"; end to end {human_time(total.value)} for {view.scenario.workload.output_tokens:,} tokens out"
     return told
+
+
+def _cost(view: View) -> str:
+    """What a million tokens cost, plainly and by this draft; empty where nobody said what a chip costs."""
+    plainly, drafted = view.get("plain_million_tokens_usd"), view.get("million_tokens_usd")
+    if plainly is None or drafted is None:
+        return ""
+    by_draft = f", {figures(drafted.value)} at K={view.lookahead}" if view.lookahead else ""
+    chips = f"{view.chips} chip{'s' * (view.chips != 1)} at {view.scenario.deployment.chip_usd_per_h:.2f} USD/h"
+    return f"{figures(plainly.value)} USD per million output tokens by plain decoding{by_draft} ({chips}, no prefill)"
 
 
 def _mechanisms(parts: Mapping[str, float]) -> str:

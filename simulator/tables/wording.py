@@ -16,7 +16,7 @@ def term_words(term: str) -> str:
     name, _, part = term.partition(".")
     if name == "draft_first_step_s":
         return "first draft step"
-    words = (name if name == _RATE else name.removesuffix("_s")).replace("_", " ")
+    words = (name if name == _RATE else name.removesuffix("_s").removesuffix("_usd")).replace("_", " ")
     return f"{words}, {part}" if part else words
 
 
@@ -33,7 +33,7 @@ def quantity(term: str, value: float) -> str:
         return human_time(value)
     if name.endswith("_bytes"):
         return human_bytes(value)
-    return figures(value)
+    return f"{figures(value)} USD" if name.endswith("_usd") else figures(value)
 
 
 def interval(term: str, value: Value) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,18 @@ from typer.testing import CliRunner, Result
 from simulator.cli import app
 from simulator.predict import predict_scenario
 from simulator.spec import library
+from simulator.spec.describe import keys_of
+from simulator.spec.hardware import HardwareProfile, Peaks
 from simulator.spec.load import load_scenario
+from simulator.spec.source import read
+from simulator.spec.topology import SwitchTopology
 from tests.builders import PROFILE
 
 CASE = ("--model", "chinchilla-70b", "--hardware", "tpu_v4", "--chips", "16")
-EVERY = [(m, h, x) for m in library.names(library.MODELS) for h in library.names(library.PROFILES) for x in (1, 4, 16)]
+MODELS, CHIPS = library.names(library.MODELS), library.names(library.PROFILES)
+# Every model on a chip of each kind of topology, and every chip with one model.
+EVERY = [(m, h, x) for m in MODELS for h in ("cpu", "tpu_v4", "h200_sxm") for x in (1, 4, 16)]
+EVERY += [("chinchilla-7b", h, x) for h in CHIPS if h not in ("cpu", "tpu_v4", "h200_sxm") for x in (4, 16)]
 
 
 def sps(*words: str) -> Result:
@@ -156,3 +164,69 @@ def test_a_calibration_that_does_not_know_so_many_chips_is_left_out(tmp_path: Pa
     assert "  calibration: every " in second
     first = sps(*words, hardware(tmp_path, four=[4], every=None)).stdout
     assert "  calibration: four " in first
+
+
+def test_an_unknown_chip_is_told_the_nearest_all_others_and_how_to_describe_it() -> None:
+    result = sps("init", "--model", "chinchilla-7b", "--hardware", "b100", "--chips", "4")
+    assert result.exit_code == 2
+    assert "did you mean" in result.stderr
+    assert "'b200_sxm'" in result.stderr
+    assert all(name in result.stderr for name in CHIPS)
+    assert "sps init --hardware-template" in result.stderr
+
+
+def test_a_template_needs_no_model_explains_every_key_and_loads_as_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "b100.yaml"
+    result = sps("init", "--hardware-template", "--hardware", "b100", "--out", str(file))
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == f"hardware profile: {file}"
+    text = file.read_text("utf-8")
+    assert max(map(len, (line for line in text.splitlines() if "#" in line))) <= 100 + len("# yaml-language-server")
+    profile = HardwareProfile.model_validate(read(file).data)
+    assert profile.name == "b100"
+    for key in (*keys_of(HardwareProfile), *keys_of(Peaks), *keys_of(SwitchTopology)):
+        assert re.search(rf"^ *(# )?{key}:", text, re.MULTILINE), key
+    # Every source is marked as one to fill in, and a scenario takes the file as it is.
+    assert text.count("FILL IN") == 5
+    words = ("--model", "chinchilla-7b", "--chips", "4", "--hardware", str(file))
+    assert sps("init", *words, "--out", str(tmp_path / "new.yaml")).exit_code == 0
+    assert sps("init", "--hardware-template").stdout.count("FILL IN") == 5
+
+
+def test_a_template_has_a_name_that_a_profile_may_have() -> None:
+    result = sps("init", "--hardware-template", "--hardware", "two words")
+    assert result.exit_code == 2
+    assert "a name of letters" in result.stderr
+
+
+def test_without_a_template_all_three_are_wanted() -> None:
+    result = sps("init", "--model", "chinchilla-7b")
+    assert result.exit_code == 2
+    assert "missing --hardware, --chips" in result.stderr
+
+
+def test_a_doubtful_figure_is_told_when_a_scenario_is_checked(tmp_path: Path) -> None:
+    sparse = read(library.PROFILES / "h100_sxm.yaml").data
+    sparse["peaks"]["matmul"]["fp8"]["value"] = "3958 TFLOP/s"
+    file, out = tmp_path / "chip.yaml", tmp_path / "new.yaml"
+    file.write_text(json.dumps(sparse), encoding="utf-8")
+    words = ("--model", "chinchilla-7b", "--chips", "4", "--out", str(out))
+    assert sps("init", *words, "--hardware", str(file)).exit_code == 0
+    result = sps("check", str(out))
+    assert result.exit_code == 0
+    assert "doubtful, h100_sxm: fp8 is 4 times" in result.stderr
+    assert sps("check", str(out), "--set", "deployment.hardware=h100_sxm").stderr == ""
+
+
+def test_the_price_of_a_million_tokens_is_that_of_the_chips(tmp_path: Path) -> None:
+    file = tmp_path / "new.yaml"
+    assert sps("init", *CASE, "--out", str(file)).exit_code == 0
+    listed = predict_scenario(load_scenario(file)[0].scenario).metrics
+    plainly = 16 * 3.22 / 3600 * 1e6 * listed["plain_step_s"]
+    assert listed["plain_million_tokens_usd"] == pytest.approx(plainly)
+    assert listed["million_tokens_usd"] == pytest.approx(plainly / listed["speedup"])
+    assert f"{plainly:,.0f} USD per million output tokens" in sps("predict", str(file)).stdout
+    cheaper = load_scenario(file, ["deployment.price=1.61 USD/h"])[0].scenario
+    assert predict_scenario(cheaper).metrics["million_tokens_usd"] == pytest.approx(listed["million_tokens_usd"] / 2)
+    unpriced = load_scenario(file, ["deployment.hardware=tpu_v7x", "deployment.calibration=null"])[0].scenario
+    assert "million_tokens_usd" not in predict_scenario(unpriced).metrics

@@ -291,3 +291,10 @@ class TestKnown:
         assert any(line.startswith(name) for line in result.stdout.splitlines())
         assert width(result.stdout) <= 100
         assert name in {item["name"] for item in json.loads(sps("list", what, "--json").stdout)[what]}
+
+    def test_chips_are_listed_with_rate_memory_link_price_and_calibrations(self) -> None:
+        head, *rows = sps("list", "hardware").stdout.splitlines()
+        assert head.split("  ")[0] == "chip"
+        (v4,) = (row.split() for row in rows if row.startswith("tpu_v4"))
+        told = "tpu_v4 275 TF/s 32 GiB 1,200 GB/s 3-D torus, 45 GB/s 3.22 USD/h chen-2023"
+        assert v4[: len(told.split())] == told.split()

@@ -152,7 +152,7 @@ def test_the_first_line_leads_to_the_schema(tmp_path: Path) -> None:
 
 
 def test_where_no_schema_lies_the_first_line_names_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(starter_text, "SCHEMA", tmp_path / "none.json")
+    monkeypatch.setattr(starter_text, "SCHEMAS", tmp_path)
     text = starter(Asked("chinchilla-70b", "tpu_v4", 16), HERE, covers_all).text
     assert text.startswith("# A scenario; `sps explain KEY` says more about each key.\nname: ")
 

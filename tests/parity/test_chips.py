@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,13 +15,18 @@ from simulator.cost.collectives import Links
 from simulator.cost.schedule import Span, spans
 from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, step_cost
+from simulator.cost.topology import links_of
 from simulator.des.chips import Chips, step_time
+from simulator.spec import library
+from simulator.spec.hardware import HardwareProfile, MessageCost
+from simulator.spec.source import read
 from tests.builders import scenario
 
 SMALL = scenario()
 HARDWARE = SMALL.deployment.hardware
 MACHINE = Machine(HARDWARE, HARDWARE.calibrations["made-up"].parameters[0], Links(50e9), "bfloat16")
 SHAPE = Shape.of(SMALL.target)
+H100 = HardwareProfile.model_validate(read(library.PROFILES / "h100_sxm.yaml").data)
 
 
 @settings(max_examples=40, deadline=None)
@@ -38,6 +44,20 @@ def test_without_jitter_and_prefetch_it_is_the_closed_form(
     laid_out = spans(SHAPE, forward, MACHINE, sampled_rows=sampled)
     seconds, _ = step_time(laid_out, chips)
     assert seconds == pytest.approx(float(step_cost(SHAPE, forward, MACHINE, None, sampled).seconds), rel=1e-9)
+
+
+@pytest.mark.parametrize(("chips", "stages"), [(4, 1), (16, 1), (4, 4), (8, 2)])
+def test_over_several_hosts_it_is_the_closed_form_too(chips: int, stages: int) -> None:
+    network = MessageCost.model_validate({"base": "7 us", "link_efficiency": 0.6})
+    parameters = MACHINE.parameters.model_copy(update={"network": network})
+    links = links_of(H100, None, chips, stages)
+    machine = Machine(HARDWARE, parameters, links, "bfloat16")
+    forward = Pass(2, 3, 500, chips, stages=stages)
+    seconds, _ = step_time(spans(SHAPE, forward, machine), chips)
+    assert seconds == pytest.approx(float(step_cost(SHAPE, forward, machine).seconds), rel=1e-9)
+    inside = replace(machine, links=replace(links, chips_per_host=None, crossing=0.0))
+    if chips * stages > 8:
+        assert seconds > float(step_cost(SHAPE, forward, inside).seconds)
 
 
 @pytest.mark.parametrize("on_chip_bytes", [1e5, 1e6, 1e9])
