@@ -17,7 +17,7 @@ from simulator.cost.operations import CACHED, Collective, cached_positions, oper
 from simulator.cost.roofline import OperationTime, bandwidth, row_factor
 from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 from simulator.cost.step import footprint, kv_bandwidth
-from simulator.spec.hardware import SamplingCost
+from simulator.spec.hardware import AllReduceCost, SamplingCost
 from simulator.steps import Step, Steps
 from simulator.units import human_bytes, human_time
 
@@ -165,7 +165,7 @@ def _of_collective(step: Step, part: Collective, wire: CollectiveTime) -> Iterat
     kind, chips = part.kind.replace("_", "-"), step.forward.chips
     over = "" if part.kind == "point_to_point" else f" over {chips} chips"
     cost = step.machine.parameters.all_reduce
-    how = f", {cost.algorithm.replace('_', '-')}" if cost is not None and over else ""
+    how = f", {_algorithm(cost, float(part.payload_bytes))}" if cost is not None and over else ""
     local = step.machine.links.chips_per_host
     how += f" in hosts of {local}, then the network" if local and over and chips > local else ""
     for mechanism, each in (("latency", float(wire.latency_s)), ("bandwidth", float(wire.bandwidth_s))):
@@ -173,6 +173,12 @@ def _of_collective(step: Step, part: Collective, wire: CollectiveTime) -> Iterat
             carried = f" of {_bytes(float(part.payload_bytes))}" if mechanism == "bandwidth" else ""
             words = f"{count:g} {kind}{'s' * (count != 1)}{carried}{over}{how} x {_time(each)}"
             yield Line(f"collective_{mechanism}", part.name, words, count * each)
+
+
+def _algorithm(cost: AllReduceCost, payload_bytes: float) -> str:
+    """What the collectives of such a payload are done by."""
+    held = [known for start, known in cost.by_payload() if payload_bytes >= start]
+    return held[-1].algorithm.replace("_", "-")
 
 
 def _sampling_words(cost: SamplingCost, rows: float, vocabulary: float, sorts: bool) -> str:

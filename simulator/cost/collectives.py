@@ -7,11 +7,16 @@ Payload n bytes on every chip, hop latency h, fixed time b0, link bandwidth b (o
 - torus: one ring an axis, one after the other, a part of the payload on every axis at a time; an axis that does not
   close to a ring has one way only;
 - one-shot: ``b0 + h + (X-1) n / b``, everyone sends everything to everyone;
+- two-shot: ``b0 + 2 h + 2 (X-1)/X n / b``, everyone adds up one part and sends it to everyone, through a switch;
 - tree: ``b0 + 2 log2(X) h + 2 n / b``, up and down two trees that each carry half of the payload (Sanders, Speck and
   Traeff 2009), pipelined;
 - in-switch: ``b0 + 2 h + n / b``, the switch adds up what every chip sends once and sends the sum back meanwhile
   (Klenk et al. 2020);
 - table: measured, interpolated in the logarithm of the payload.
+
+Libraries change the algorithm with the payload: `larger` names from where on which one holds. vLLM's own all-reduce,
+for example, is one-shot below 512 KiB on up to 4 GPUs and below 256 KiB on 8, two-shot from there on, and leaves 8 MiB
+and more to NCCL (csrc/custom_all_reduce.cuh and distributed/device_communicators/custom_all_reduce.py).
 
 An all-gather and a reduce-scatter have half the two terms of a ring all-reduce of the same size (Thakur et al.); where
 the all-reduce is not a ring, that ring's all-gather is still how it is done, except one-shot: ``b0 + h + (X-1)/X n/b``.
@@ -29,6 +34,7 @@ on which it was measured, network included.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -70,6 +76,9 @@ class CollectiveTime:
         return np.asarray(self.latency_s + self.bandwidth_s)
 
 
+Time = Callable[[AllReduceCost, Links, Number, Number], CollectiveTime]
+
+
 def collective_time(
     kind: str,
     cost: AllReduceCost | None,
@@ -99,6 +108,24 @@ def collective_time(
     )
 
 
+def _by_payload(time: Time) -> Time:
+    """``time`` with every payload charged by the algorithm that holds for it."""
+
+    def chosen(cost: AllReduceCost, links: Links, payload_bytes: Number, chips: Number) -> CollectiveTime:
+        if not cost.larger:
+            return time(cost, links, payload_bytes, chips)
+        ranges = cost.by_payload()
+        found = time(ranges[0][1], links, payload_bytes, chips)
+        for start, larger in ranges[1:]:
+            other, holds = time(larger, links, payload_bytes, chips), np.asarray(payload_bytes) >= start
+            latency = np.where(holds, other.latency_s, found.latency_s)
+            found = CollectiveTime(latency, np.where(holds, other.bandwidth_s, found.bandwidth_s))
+        return found
+
+    return functools.wraps(time)(chosen)
+
+
+@_by_payload
 def all_reduce_time(cost: AllReduceCost, links: Links, payload_bytes: Number, chips: Number) -> CollectiveTime:
     """One all-reduce of ``payload_bytes`` on each of ``chips`` chips; nothing on one chip."""
     payload = np.asarray(payload_bytes, dtype=np.float64)
@@ -110,6 +137,8 @@ def all_reduce_time(cost: AllReduceCost, links: Links, payload_bytes: Number, ch
         latency, bandwidth = _torus(cost, links, payload, link)
     elif cost.algorithm == "one_shot":
         latency, bandwidth = cost.base_s + hop + 0 * count, (count - 1) * payload / link
+    elif cost.algorithm == "two_shot":
+        latency, bandwidth = cost.base_s + 2 * hop + 0 * count, 2 * (count - 1) / count * payload / link
     elif cost.algorithm == "tree":
         latency, bandwidth = cost.base_s + 2 * np.ceil(np.log2(np.maximum(count, 1))) * hop, 2 * payload / link
     elif cost.algorithm == "in_switch":
@@ -119,6 +148,7 @@ def all_reduce_time(cost: AllReduceCost, links: Links, payload_bytes: Number, ch
     return _only_many(count, latency, bandwidth)
 
 
+@_by_payload
 def all_gather_time(cost: AllReduceCost, links: Links, gathered_bytes: Number, chips: Number) -> CollectiveTime:
     """One all-gather whose result is ``gathered_bytes``: half of a ring all-reduce of that size."""
     count, payload = np.asarray(chips, dtype=np.float64), np.asarray(gathered_bytes, dtype=np.float64)
@@ -134,6 +164,7 @@ def all_gather_time(cost: AllReduceCost, links: Links, gathered_bytes: Number, c
     return CollectiveTime((whole.latency_s - fixed) / 2 + fixed, whole.bandwidth_s / 2)
 
 
+@_by_payload
 def all_to_all_time(cost: AllReduceCost, links: Links, payload_bytes: Number, chips: Number) -> CollectiveTime:
     """One all-to-all of ``payload_bytes`` that each of ``chips`` chips spreads evenly over all."""
     payload, count = np.asarray(payload_bytes, dtype=np.float64), np.asarray(chips, dtype=np.float64)
@@ -210,7 +241,7 @@ def all_to_all_across(
     return CollectiveTime(np.maximum(inside.latency_s, network.base_s), np.maximum(inside.bandwidth_s, away))
 
 
-_TIMES: dict[str, Callable[[AllReduceCost, Links, Number, Number], CollectiveTime]] = {
+_TIMES: dict[str, Time] = {
     "all_reduce": all_reduce_time,
     "all_gather": all_gather_time,
     "reduce_scatter": all_gather_time,  # the same messages the other way round

@@ -97,12 +97,28 @@ class AllReducePoint(Strict):
     """Time of one all-reduce."""
 
 
+class LargerAllReduce(Strict):
+    """How an all-reduce is done from some payload on."""
+
+    payload_bytes: Bytes
+    """The smallest payload that is reduced this way."""
+    algorithm: Literal["ring", "torus", "one_shot", "two_shot", "tree", "in_switch"]
+    """As of `all_reduce`."""
+    base_s: Seconds = 0.0
+    """Fixed time of one all-reduce."""
+    hop_latency_s: Seconds = 0.0
+    """Time of one dependent hop."""
+    link_efficiency: Efficiency = 1.0
+    """Achieved over datasheet link bandwidth."""
+
+
 class AllReduceCost(Strict):
     """An all-reduce by formula or by measured table."""
 
-    algorithm: Literal["ring", "torus", "one_shot", "tree", "in_switch", "table"]
-    """`ring` over all chips; `torus`, one ring an axis; `one_shot`, everyone to everyone; `tree`, up and down a binary
-    tree; `in_switch`, added up by the switch; or a measured `table`."""
+    algorithm: Literal["ring", "torus", "one_shot", "two_shot", "tree", "in_switch", "table"]
+    """`ring` over all chips; `torus`, one ring an axis; `one_shot`, everyone to everyone; `two_shot`, everyone adds up
+    a part and sends it to everyone; `tree`, up and down a binary tree; `in_switch`, added up by the switch; or a
+    measured `table`."""
     base_s: Seconds = 0.0
     """Fixed time of one all-reduce (all but table)."""
     hop_latency_s: Seconds = 0.0
@@ -111,6 +127,8 @@ class AllReduceCost(Strict):
     """Achieved over datasheet link bandwidth (all but table)."""
     table: tuple[AllReducePoint, ...] = ()
     """Payload and time, rising (table)."""
+    larger: tuple[LargerAllReduce, ...] = ()
+    """How larger payloads are reduced, rising: libraries change the algorithm with the size."""
 
     @model_validator(mode="after")
     def _table_or_formula(self) -> Self:
@@ -118,7 +136,21 @@ class AllReduceCost(Strict):
             key = "table" if self.table else "algorithm"
             raise mistake("a table with the algorithm 'table', and none with the others", key)
         _increasing("table", tuple((p.payload_bytes, p.time_s) for p in self.table), "payloads")
+        _increasing("larger", tuple((p.payload_bytes, p.base_s) for p in self.larger), "payloads")
         return self
+
+    def by_payload(self) -> tuple[tuple[float, AllReduceCost], ...]:
+        """The smallest payload of each algorithm, rising from 0, and its cost."""
+        known = [(0.0, self.model_copy(update={"larger": ()}))]
+        for one in self.larger:
+            numbers = {
+                "algorithm": one.algorithm,
+                "base_s": one.base_s,
+                "hop_latency_s": one.hop_latency_s,
+                "link_efficiency": one.link_efficiency,
+            }
+            known.append((one.payload_bytes, self.model_copy(update={"larger": (), "table": (), **numbers})))
+        return tuple(known)
 
 
 class MessageCost(Strict):

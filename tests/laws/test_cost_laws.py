@@ -169,6 +169,22 @@ def test_a_measured_table_is_met_at_its_points_and_between() -> None:
     np.testing.assert_allclose(seconds, [10e-6, 20e-6, 30e-6, 60e-6], rtol=1e-12)
 
 
+def test_larger_payloads_go_by_their_own_algorithm() -> None:
+    two_shot = {"payload": "1 MB", "algorithm": "two_shot", "base": "9 us", "link_efficiency": 0.5}
+    one_shot = {"algorithm": "one_shot", "base": "5 us"}
+    both = AllReduceCost.model_validate(one_shot | {"larger": (two_shot,)})
+    small = AllReduceCost.model_validate(one_shot)
+    large = AllReduceCost.model_validate({key: value for key, value in two_shot.items() if key != "payload"})
+    links = Links(100e9, both_ways=False)
+    payloads = np.array([1e3, 9.99e5, 1e6, 1e8])
+    for time in (all_reduce_time, all_gather_time):
+        found = time(both, links, payloads, 8).seconds
+        assert found[:2] == pytest.approx(time(small, links, payloads[:2], 8).seconds)
+        assert found[2:] == pytest.approx(time(large, links, payloads[2:], 8).seconds)
+        assert float(time(both, links, 1e6, 1).seconds) == 0
+    assert float(all_reduce_time(large, links, 1e8, 8).seconds) == pytest.approx(9e-6 + 2 * 7 / 8 * 1e8 / 50e9)
+
+
 def test_what_does_not_fit_says_so_with_the_largest_batch() -> None:
     huge = predict_scenario(scenario(workload__batch=5000, workload__prompt_tokens=8000))
     assert huge.status.state == "does_not_fit"
