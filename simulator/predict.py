@@ -147,8 +147,10 @@ def matmul_sources(steps: Steps) -> dict[str, str]:
 
 def outside_calibration(steps: Steps, names: Sequence[str]) -> str:
     """Along which axis some steps leave the range that the calibration was fitted on; empty where none does."""
+    types = dict.fromkeys(steps.passes[name].model.rate_dtype for name in names if name in steps.passes)
+    measured = steps.calibration.matmul_dtypes
     asked = [(axis, value) for name in names if name in steps.passes for axis, value in _asked(steps.passes[name])]
-    found = []
+    found = [f"type {dtype} (fitted on {', '.join(measured)})" for dtype in types if measured and dtype not in measured]
     for axis, limits in steps.calibration.validity.items():
         for value in (value for of, value in asked if of == axis):
             if not limits.low <= value <= limits.high:

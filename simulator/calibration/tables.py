@@ -98,6 +98,7 @@ def calibration(source: Source, kernels: Kernels, validity: Mapping[str, tuple[f
         "fitted_values": len(fitted),
         "assumptions": _assumptions(kernels),
         "residual": _figures(float(np.sqrt(np.mean([row.error**2 for row in fitted]))), 3),
+        "matmul_dtypes": [source.dtype],
         "validity": {axis: {"low": low, "high": high} for axis, (low, high) in validity.items()},
         "parameters": parameters,
     }

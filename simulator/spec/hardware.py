@@ -264,6 +264,8 @@ class Calibration(Strict):
         Literal["weight_bytes_per_chip", "rows", "layers", "width", "payload_bytes", "chips", "positions"], Range
     ] = {}
     """Where the fit holds, by axis."""
+    matmul_dtypes: tuple[DType, ...] = ()
+    """Types of operands that matrices were multiplied in; any, where none is named."""
     cache_read: Literal["used", "allocated"] = "used"
     """Whether attention reads the positions in use, or the whole of a static cache."""
     parameters: Annotated[tuple[CostParameters, ...], Field(min_length=1)]
