@@ -17,8 +17,8 @@ from simulator.spec.starter_text import LOOKAHEAD, Asked, Choice, slice_of, text
 __all__ = ["NO_DRAFT", "Asked", "Starter", "starter"]
 
 NO_DRAFT = "none"
-_LARGEST_SHARE = 0.2
-"""Parameters of a proposed draft, at most, over those of the target."""
+_SHARE, _LARGEST_SHARE = 1 / 15, 0.2
+"""Parameters of a proposed draft over those of the target: so many where there is one, and at most."""
 # Which option sets a key; what is wrong with what was proposed comes from the model, the chips and their number.
 _OPTIONS = {
     "target": "--model",
@@ -114,10 +114,17 @@ class _Chooser:
         return False
 
     def _proposals(self) -> list[Named]:
-        """Models of the library that may draft for the target, those below a fifth of it, the largest first."""
-        most = self.target.spec.parameters * _LARGEST_SHARE
-        small = [draft for draft in self._matching if draft.spec.parameters < most and draft.spec.hidden_states is None]
-        return sorted(small, key=lambda draft: -draft.spec.parameters)
+        """Models of the library that may draft for the target, the best guess first.
+
+        That is the largest below a fifteenth of it (Chen et al. 2023 took a seventeenth), then the smallest above.
+        """
+
+        def share(draft: Named) -> float:
+            return float(draft.spec.parameters / self.target.spec.parameters)
+
+        own = [draft for draft in self._matching if draft.spec.hidden_states is None]
+        small = [draft for draft in own if share(draft) < _LARGEST_SHARE]
+        return sorted(small, key=lambda draft: (share(draft) > _SHARE, abs(share(draft) - _SHARE)))
 
     @functools.cached_property
     def _matching(self) -> list[Named]:
@@ -127,7 +134,9 @@ class _Chooser:
     def _why(self, draft: Named) -> str:
         others = [other.words for other in self._matching if other.words != draft.words]
         known = f"; also known: {', '.join(others)}" if others else ""
-        return f"Proposed: the largest with the same vocabulary below a fifth of the target{known}"
+        below = draft.spec.parameters <= _SHARE * self.target.spec.parameters
+        which = "the largest below a fifteenth" if below else "the smallest, above a fifteenth"
+        return f"Proposed: with the same tokens, {which} of the target{known}"
 
     def with_calibration(self, choice: Choice, objection: Callable[[Scenario], str]) -> Starter:
         """With the first calibration of the profile that holds for the scenario, or with none and the reason."""

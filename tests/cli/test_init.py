@@ -117,10 +117,13 @@ def test_what_cannot_be_is_told_of_the_option(words: tuple[str, str], said: str)
     assert result.stdout == ""
 
 
-def test_the_draft_is_the_largest_below_a_fifth_and_the_others_are_named() -> None:
+def test_the_draft_is_the_largest_below_a_fifteenth_and_the_others_are_named() -> None:
     out = sps("init", *CASE).stdout
-    assert "  model: chinchilla-7b " in out
-    assert "also known: chinchilla-draft-4b" in flat(out)
+    assert "  model: chinchilla-draft-4b " in out
+    assert "the largest below a fifteenth of the target; also known: chinchilla-7b" in flat(out)
+    above = sps("init", "--model", "llama-3.1-8b", "--hardware", "h100_sxm", "--chips", "1").stdout
+    assert "  model: llama-3.2-1b " in above
+    assert "the smallest, above a fifteenth of the target; also known: eagle3-llama-3.1-8b" in flat(above)
 
 
 def test_without_a_match_there_is_no_draft_but_an_example() -> None:
@@ -133,7 +136,7 @@ def test_without_a_match_there_is_no_draft_but_an_example() -> None:
 
 def test_a_draft_with_too_few_heads_lies_on_some_of_the_chips_or_is_left_out() -> None:
     some = sps("init", "--model", "quickstart-target-100m", "--hardware", "tpu_v4", "--chips", "12").stdout
-    assert "    tensor_parallel: 4 " in some
+    assert "    tensor_parallel: 6 " in some
     none = sps("init", "--model", "quickstart-target-100m", "--hardware", "cpu", "--chips", "16").stdout
     assert "  kind: none " in none
     assert "Not quickstart-draft-wide: this needs at most 8" in flat(none)
