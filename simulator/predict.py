@@ -147,16 +147,20 @@ def matmul_sources(steps: Steps) -> dict[str, str]:
 
 def outside_calibration(steps: Steps, names: Sequence[str]) -> str:
     """Along which axis some steps leave the range that the calibration was fitted on; empty where none does."""
-    types = dict.fromkeys(steps.passes[name].model.rate_dtype for name in names if name in steps.passes)
-    measured = steps.calibration.matmul_dtypes
+    found = dict.fromkeys(_other_type(steps.passes[name]) for name in names if name in steps.passes)
     asked = [(axis, value) for name in names if name in steps.passes for axis, value in _asked(steps.passes[name])]
-    found = [f"type {dtype} (fitted on {', '.join(measured)})" for dtype in types if measured and dtype not in measured]
     for axis, limits in steps.calibration.validity.items():
         for value in (value for of, value in asked if of == axis):
             if not limits.low <= value <= limits.high:
                 words = f"{axis.replace('_', ' ')} {value:,.4g}"
-                found.append(f"{words} (fitted on {limits.low:,.4g} to {limits.high:,.4g})")
-    return "; ".join(dict.fromkeys(found))
+                found[f"{words} (fitted on {limits.low:,.4g} to {limits.high:,.4g})"] = None
+    return "; ".join(words for words in found if words)
+
+
+def _other_type(step: Step) -> str:
+    """Where the matrices are multiplied in another type than those that were measured."""
+    dtype, measured = step.model.rate_dtype, step.machine.parameters.matmul_dtypes
+    return f"type {dtype} (fitted on {', '.join(measured)})" if measured and dtype not in measured else ""
 
 
 def _asked(step: Step) -> list[tuple[str, float]]:

@@ -16,6 +16,7 @@ from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, StepCost, TimedStep, footprint, sampling_time, step_cost, timed
 from simulator.cost.topology import links_between, links_of
 from simulator.errors import RefusedError
+from simulator.spec.fields import DType
 from simulator.spec.hardware import Calibration, CostParameters, datasheet_calibration
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
@@ -278,11 +279,11 @@ class Steps:
         return replace(step, encodes=True, sampled_rows=0, forward=replace(step.forward, head_tokens=0))
 
     def _machine(self, model: ModelSpec, degree: int, links: Links) -> Machine:
-        hardware, parameters = self.scenario.deployment.hardware, self._parameters(degree)
+        hardware, parameters = self.scenario.deployment.hardware, self._parameters(degree, model.rate_dtype)
         return Machine(hardware, parameters, links, model.rate_dtype, self.scenario.decoding.sorts)
 
-    def _parameters(self, degree: int) -> CostParameters:
-        parameters = self.calibration.for_chips(degree)
+    def _parameters(self, degree: int, dtype: DType | None = None) -> CostParameters:
+        parameters = self.calibration.for_chips(degree, dtype or self.scenario.target.rate_dtype)
         if parameters is None:  # reading a scenario refuses this; one built in code may come here
             raise RefusedError(f"the calibration knows nothing of {degree} chips")
         return parameters

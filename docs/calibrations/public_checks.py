@@ -66,7 +66,7 @@ def model(name: str) -> ModelSpec:
 
 def machine(profile: HardwareProfile, calibration: str, chips: int) -> Machine:
     """So many chips under a calibration."""
-    parameters = profile.calibrations[calibration].for_chips(chips)
+    parameters = profile.calibrations[calibration].for_chips(chips, "bfloat16")
     if parameters is None:
         raise KeyError(f"{profile.name} has no parameters for {chips} chips")
     return Machine(profile, parameters, links_of(profile, None, chips), "bfloat16")

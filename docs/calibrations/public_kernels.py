@@ -218,9 +218,15 @@ _Dumper.add_representer(dict, _mapping)
 
 def block(found: list[Fitted]) -> str:
     """The calibrations of one profile as YAML, between the two marks."""
-    data = {one.name: one.data for one in found}
+    data = {name: tables.joined(parts) for name, parts in by_name(found).items()}
     text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=116, allow_unicode=True)
     return "\n".join([START, *(f"  {line}".rstrip() for line in text.splitlines()), END]) + "\n"
+
+
+def by_name(found: list[Fitted]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """The fits of one profile by the name of their calibration, each with its type of operands."""
+    names = dict.fromkeys(one.name for one in found)
+    return {name: [(one.dtype, one.data) for one in found if one.name == name] for name in names}
 
 
 def profile_with(text: str, written: str) -> str:
@@ -257,7 +263,7 @@ def report(one: Fitted) -> Iterator[str]:
     """The fit of one calibration in a few lines."""
     matmuls, cached = one.kernels.matmuls, one.kernels.cached
     errors = matmuls.standard_errors | {f"kv_{name}": value for name, value in cached.standard_errors.items()}
-    yield f"{one.profile.name} {one.name}"
+    yield f"{one.profile.name} {one.name}, {one.dtype}"
     yield (
         f"  matrix multiplications {matmuls.kernel_s * 1e6:.2f} +- {errors['kernel'] * 1e6:.2f} us, memory "
         f"{matmuls.hbm_efficiency:.3f}; attention {cached.kernel_s * 1e6:.2f} +- {errors['kv_kernel'] * 1e6:.2f} us, "

@@ -75,6 +75,7 @@ def calibration(source: Source, kernels: Kernels, validity: Mapping[str, tuple[f
     """
     matmuls, cached, small, sampling = kernels.matmuls, kernels.cached, kernels.small, kernels.sampling
     shared = {
+        "matmul_dtypes": _types(source.dtype),
         "hbm_efficiency": _figures(matmuls.hbm_efficiency),
         "kv_efficiency": _figures(cached.kv_efficiency),
         "matmul_efficiency": _curve(matmuls.matmul_efficiency),
@@ -98,7 +99,6 @@ def calibration(source: Source, kernels: Kernels, validity: Mapping[str, tuple[f
         "fitted_values": len(fitted),
         "assumptions": _assumptions(kernels),
         "residual": _figures(float(np.sqrt(np.mean([row.error**2 for row in fitted]))), 3),
-        "matmul_dtypes": _types(source.dtype),
         "validity": {axis: {"low": low, "high": high} for axis, (low, high) in validity.items()},
         "parameters": parameters,
     }
@@ -107,6 +107,32 @@ def calibration(source: Source, kernels: Kernels, validity: Mapping[str, tuple[f
 def _types(dtype: str) -> list[str]:
     """The types that a calibration holds for: tensor cores multiply both kinds of 16 bits at one rate."""
     return [dtype, "float16"] if dtype == "bfloat16" else [dtype]
+
+
+def joined(parts: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """One calibration of those of several types of operands, each given as :func:`calibration` makes it."""
+    first = parts[0][1]
+    if len(parts) == 1:
+        return first
+    every = [data for _, data in parts]
+    shared = [words for words in first["assumptions"] if all(words in data["assumptions"] for data in every)]
+    own = [f"{dtype}: {words}" for dtype, data in parts for words in data["assumptions"] if words not in shared]
+    counts = np.array([data["fitted_values"] for data in every])
+    squares = np.array([data["residual"] for data in every]) ** 2
+    axes = {axis: [data["validity"][axis] for data in every] for axis in first["validity"]}
+    return first | {
+        "description": " ".join(dict.fromkeys(data["description"] for data in every)),
+        "free_parameters": sum(data["free_parameters"] for data in every),
+        "free_parameter_names": [f"{dtype}: {name}" for dtype, data in parts for name in data["free_parameter_names"]],
+        "fitted_values": int(counts.sum()),
+        "assumptions": [*shared, *own],
+        "residual": _figures(float(np.sqrt(squares @ counts / counts.sum())), 3),
+        "validity": {
+            axis: {"low": max(r["low"] for r in known), "high": min(r["high"] for r in known)}
+            for axis, known in axes.items()
+        },
+        "parameters": [entry for data in every for entry in data["parameters"]],
+    }
 
 
 def check(data: Mapping[str, Any]) -> Calibration:

@@ -178,6 +178,8 @@ class CostParameters(Strict):
 
     chips: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """The number of chips these hold for; any, where absent."""
+    matmul_dtypes: tuple[DType, ...] = ()
+    """Types of operands of the matrices that these hold for; any, where none is named."""
     hbm_efficiency: Annotated[tuple[EfficiencyPoint, ...], Field(min_length=1)] | Efficiency
     """Achieved over peak bandwidth of weight streaming: one number, or a curve over the footprint of a chip."""
     kv_efficiency: Efficiency | None = None
@@ -264,12 +266,10 @@ class Calibration(Strict):
         Literal["weight_bytes_per_chip", "rows", "layers", "width", "payload_bytes", "chips", "positions"], Range
     ] = {}
     """Where the fit holds, by axis."""
-    matmul_dtypes: tuple[DType, ...] = ()
-    """Types of operands that matrices were multiplied in; any, where none is named."""
     cache_read: Literal["used", "allocated"] = "used"
     """Whether attention reads the positions in use, or the whole of a static cache."""
     parameters: Annotated[tuple[CostParameters, ...], Field(min_length=1)]
-    """One set that holds for any number of chips, or one for each number that was measured."""
+    """For each type of operands one set for any number of chips, or one for each number that was measured."""
     uncertainty: tuple[Uncertainty, ...] = ()
     """For each of those numbers, how sure the parameters are."""
     validation: ValidationClaim | None = None
@@ -277,15 +277,20 @@ class Calibration(Strict):
 
     @model_validator(mode="after")
     def _one_set_per_chip_count(self) -> Self:
-        chips = [p.chips for p in self.parameters]
-        if len(set(chips)) != len(chips) or (None in chips and len(chips) > 1):
-            accepts = "one set for any number of chips, or sets with 'chips' of their own, each once"
-            raise mistake(accepts, "parameters")
+        named = {dtype for p in self.parameters for dtype in p.matmul_dtypes}
+        types: set[DType | None] = {*named} or {None}
+        for dtype in types:
+            chips = [p.chips for p in self.parameters if not p.matmul_dtypes or dtype in p.matmul_dtypes]
+            if len(set(chips)) != len(chips) or (None in chips and len(chips) > 1):
+                accepts = "one set for any number of chips, or sets with 'chips' of their own, each once"
+                raise mistake(f"{accepts}, of each of matmul_dtypes" if dtype else accepts, "parameters")
         return self
 
-    def for_chips(self, chips: int) -> CostParameters | None:
-        """The set that holds for ``chips``, or None."""
-        return next((p for p in self.parameters if p.chips in (None, chips)), None)
+    def for_chips(self, chips: int, dtype: DType | None = None) -> CostParameters | None:
+        """The set that holds for ``chips``, or None; that for operands of ``dtype`` where there are several."""
+        known = [p for p in self.parameters if p.chips in (None, chips)]
+        of_type = (p for p in known if not p.matmul_dtypes or dtype in p.matmul_dtypes)
+        return next(of_type, known[0] if known else None)
 
     def uncertainty_for(self, chips: int) -> Uncertainty | None:
         """How sure the set for ``chips`` is, or None where nobody said."""

@@ -28,7 +28,9 @@ def answer(views: Sequence[View]) -> list[str]:
     for group in list(groups.values())[:MAX_GROUPS]:
         view = best_by_speedup(group) or group[0]
         if len(groups) > 1:
-            lines += [*([""] if lines else []), f"{view.draft} on {devices(view)}"]
+            # What else differs from group to group: decoding is no part of it.
+            others = [f"{path} {value}" for path, value in view.other_axes.items() if not path.startswith("decoding.")]
+            lines += [*([""] if lines else []), ", ".join((f"{view.draft} on {devices(view)}", *others))]
         lines += [wrapped for label, words in _facts(view) for wrapped in _wrap(label, words)]
     if len(groups) > MAX_GROUPS:
         lines += ["", f"and {len(groups) - MAX_GROUPS} more groups like these: see the table"]

@@ -32,7 +32,8 @@ def sweep(views: Sequence[View], simulated: Sequence[View] = ()) -> Table:
     """
     unit, scale = time_scale(v.value for view in views if (v := view.get("round_s")))
     each_unit, each_scale = time_scale(v.value for view in views if (v := view.get("tpot_s")))
-    plainly = any(view.get("round_s") is None for view in views)  # then a round says nothing of some points
+    # A round says nothing of points that draft nothing, nor a speedup of targets that differ.
+    plainly = any(view.get("round_s") is None for view in views) or any("target" in v.other_axes for v in views)
     columns = (
         *_place_columns(views),
         Column(f"tpot {each_unit}"),
@@ -45,7 +46,7 @@ def sweep(views: Sequence[View], simulated: Sequence[View] = ()) -> Table:
         Column("", numeric=False),
     )
     played = {view.record.scenario_hash: view for view in simulated}
-    names = short_names(view.draft for view in views)
+    names, others = short_names(view.draft for view in views), _other_names(views)
     best = best_by_speedup(views)
     lines = []
     for view in views:
@@ -61,9 +62,11 @@ def sweep(views: Sequence[View], simulated: Sequence[View] = ()) -> Table:
             _number(played.get(view.record.scenario_hash), "speedup"),
             _remark(view, view is best),
         )
-        lines.append((*_place(view, names), *cells))
+        lines.append((*_place(view, names, others), *cells))
     drafted = any(view.lookahead for view in views)
-    return Table("", columns, tuple(lines), _SWEEP_NOTE if drafted else "").without_empty_columns()
+    table = Table("", columns, tuple(lines), _SWEEP_NOTE if drafted else "").without_empty_columns()
+    # With more axes there is no room for a column that says the same in every row.
+    return table.without_constant("X", "K") if any(others) else table
 
 
 def best_by_speedup(views: Sequence[View]) -> View | None:
@@ -89,10 +92,10 @@ def measurements(views: Sequence[View]) -> Table:
     scales = {t: time_scale(v.value for view in views if (v := view.get(t))) for t in terms}
     columns = [*_place_columns(views), *(Column(scales[term][0], group=_MEASURED[term]) for term in terms)]
     columns += [Column("speedup"), Column("a round", group="tokens"), Column("", numeric=False)]
-    names = short_names(view.draft for view in views)
+    names, others = short_names(view.draft for view in views), _other_names(views)
     lines = [
         (
-            *_place(view, names),
+            *_place(view, names, others),
             *(_spread(view, term, scales[term][1]) for term in terms),
             _spread(view, "speedup", 1.0),
             _number(view, "acceptance_length"),
@@ -109,9 +112,18 @@ def _place_columns(views: Sequence[View]) -> list[Column]:
     return fixed + [Column(path.rpartition(".")[2], numeric=False) for path in others]
 
 
-def _place(view: View, names: Mapping[str, str]) -> tuple[str, ...]:
-    others = (str(value) for value in view.other_axes.values())
-    return (names[view.draft], str(view.chips), str(view.lookahead), *others)
+def _place(view: View, names: Mapping[str, str], others: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    told = (others[path].get(str(value), str(value)) for path, value in view.other_axes.items())
+    return (names[view.draft], str(view.chips), str(view.lookahead), *told)
+
+
+def _other_names(views: Sequence[View]) -> dict[str, dict[str, str]]:
+    """Shorter names for the values of the other axes of a sweep, where they are names."""
+    found: dict[str, dict[str, str]] = {}
+    for path in dict.fromkeys(path for view in views for path in view.other_axes):
+        values = [value for view in views if isinstance(value := view.other_axes.get(path), str)]
+        found[path] = short_names(values)
+    return found
 
 
 def _number(view: View | None, term: str) -> str:

@@ -74,6 +74,8 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
         return {name: name for name in known}
     start = _common(parts)
     end = _common([part[start:][::-1] for part in parts])
+    # Where one is all that the others start with, its last word stays, and theirs.
+    start -= start > 0 and any(len(part) == start + end for part in parts)
     short = ["-".join(part[start : len(part) - end]) for part in parts]
     return dict(zip(known, short if all(short) else known, strict=True))
 
