@@ -19,6 +19,10 @@ class Building:
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[PathKey, PathKey] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    """Modules that a quantisation leaves as they were."""
+    plain: str | None = None
+    """The type of weights that are not quantised."""
 
     def put(self, name: str, value: Any, origin: PathKey) -> None:
         """Set ``name``, such as `layers` or `experts.count`; None sets nothing."""
@@ -50,7 +54,7 @@ class Building:
     def _renamed(self, problem: Problem) -> Problem:
         """A mistake by the key of the configuration, and by that of the schema where it is another."""
         origin = self.origins.get(tuple(problem.path.split(".")))
-        if origin is None:
+        if not origin:
             return problem
         name = dotted(origin)
         path = name if name == problem.path else f"{name} ({problem.path})"

@@ -127,12 +127,25 @@ def _mtp(reader: Reader, build: Building) -> None:
     experts = build.values.get("experts")
     if experts:
         experts.pop("layers", None)
+    _unquantise(reader, build)
     build.put("layers", 1, reader.where("prediction_layers"))
     if modules > 1:
         reader.report.note(f"{modules} modules, each for one token in turn: this is one of them")
     reader.report.note(
         "a layer of the last kind of the model, with full attention; its embedding and LM head are the model's"
     )
+
+
+def _unquantise(reader: Reader, build: Building) -> None:
+    """The module as it is stored: quantisations often leave it out, under the number behind the last layer."""
+    behind = f"layers.{build.whole('layers')}"
+    if build.plain is None or not any(behind in module or module.startswith("mtp") for module in build.kept):
+        return
+    for key in ("weight_group", "weight_scale_dtype", "head_dtype", "matmul_dtype"):
+        build.values.pop(key, None)
+    (build.values.get("experts") or {}).pop("weight_dtype", None)
+    build.values["weight_dtype"] = build.plain
+    reader.report.note(f"the module itself is not quantised, says the file: its weights are in {build.plain}")
 
 
 _FURTHER = {"eagle": _eagle, "eagle3": _eagle3, "peagle": _peagle, "dflash": _dflash, "mtp": _mtp}

@@ -51,7 +51,7 @@ EXTRAS: dict[str, tuple[str, Count]] = {
     "post_norms": ("norms behind attention and feed-forward", lambda s: 2 * s.layers * s.d_model),
     "second_norm": (
         "a second norm of each parallel block",
-        lambda s: s.layers * s.d_model * (s.block == "parallel"),
+        lambda s: 2 * s.layers * s.d_model * (s.block == "parallel"),
     ),
     "embedding_norm": ("the norm of the embedding", lambda s: 2 * s.d_model),
     "sinks": ("attention sinks", lambda s: s.layers * s.heads),
@@ -63,10 +63,8 @@ EXTRAS: dict[str, tuple[str, Count]] = {
         "decay rates, their offsets and norms of the recurrent layers",
         lambda s: s.recurrent_layers * (2 * s.recurrent.value_heads + s.recurrent.value_dim) if s.recurrent else 0,
     ),
-    "position_buckets": (
-        "biases by distance of both stacks",
-        lambda s: 64 * s.heads,
-    ),
+    "position_buckets": ("biases by distance of both stacks", lambda s: 64 * s.heads),
+    "cross_norm": ("norms before the attention to the encoder", lambda s: s.layers * s.d_model),
 }
 
 

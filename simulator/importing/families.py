@@ -88,7 +88,7 @@ _T5 = Family(
     positions="none",
     encoder=True,
     alibi="biases by distance, in buckets (T5)",
-    extras={"position_buckets": ""},
+    extras={"position_buckets": "", "cross_norm": ""},
     defaults={"d_kv": 64},
 )
 _COHERE = Family(tied=True, parallel=True, extras={"qkv_bias": "attention_bias", "qk_norm": "use_qk_norm"})

@@ -202,9 +202,15 @@ class _Importing:
             return None
         spec = build.spec(self.document, self.problems)
         if spec is None:
+            self.problems[:] = map(self._of_option, self.problems)
             return None
         leave_extras(reader, family, spec)
         return Imported(spec, build.values, self.report, name, self.document.file)
+
+    def _of_option(self, problem: Problem) -> Problem:
+        """A mistake in a name that was given as an option, as one in that option."""
+        value = getattr(self.asked, problem.path) if problem.path in {"name", "tokenizer"} else None
+        return problem if value is None else Problem(f"--{problem.path} {value}", 0, 0, "", "", problem.accepts)
 
     def _note_mtp(self, reader: Reader) -> None:
         key = reader.key("prediction_layers")

@@ -83,6 +83,7 @@ def put(block: Reader, build: Building, found: Quantised | None, plain: str | No
     if found is None or plain is None:
         return
     where = (*block.path, found.key)
+    build.kept, build.plain = found.kept, plain
     experts_only = found.experts_only or _only_experts(found, build)
     if experts_only and not build.values.get("experts"):
         block.refuse(found.key, "a model with experts: this quantises them alone")
