@@ -111,6 +111,7 @@ def _dflash(reader: Reader, build: Building) -> None:
     elif build.whole("layers"):
         reader.report.infer("hidden_states.inputs", build.whole("layers"), "one for each of its layers")
         build.put("hidden_states.inputs", build.whole("layers"), reader.where("layers"))
+    reader.report.leave("the norm of the projected hidden states", build.whole("d_model") or 0)
     block = reader.whole("block_size", least=2, most=100_000)
     if block is not None:
         reader.report.note(f"blocks of {block} rows, the last token among them: a lookahead of at most {block - 1}")

@@ -29,7 +29,7 @@ class Family:
     offset: int = 0
     """Rows of a table of learned positions that no position uses."""
     parallel: bool | str = False
-    """Whether attention and feed-forward are added at once, or the key that says so."""
+    """Whether attention and feed-forward are added at once, or the key that says so; `!key` unless that is false."""
     windows: Windows = "none"
     """Which layers have a window: all; every other, the first among them; all but every n-th; those from
     `max_window_layers` on, or all, where `use_sliding_window` is true; chunks; what `layer_types` says."""
@@ -47,6 +47,8 @@ class Family:
     """Whether the embedding may have a width of its own."""
     alibi: str = ""
     """What takes the place of positions that are not modelled."""
+    note: str = ""
+    """What else the report says."""
     extras: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -91,7 +93,7 @@ _T5 = Family(
     extras={"position_buckets": "", "cross_norm": ""},
     defaults={"d_kv": 64},
 )
-_COHERE = Family(tied=True, parallel=True, extras={"qkv_bias": "attention_bias", "qk_norm": "use_qk_norm"})
+_COHERE = Family(tied=True, parallel=True, extras={"qkv_bias": "attention_bias", "wide_qk_norm": "use_qk_norm"})
 _GLM = Family(tied=False, extras={"qkv_bias": "!attention_bias"}, defaults={"head_dim": 128, "num_key_value_heads": 2})
 
 FAMILIES: dict[str, Family] = {
@@ -113,6 +115,7 @@ FAMILIES: dict[str, Family] = {
             "attention_chunk_size": 8192,
             "no_rope_layer_interval": 4,
             "vocab_size": 202048,
+            "rope_theta": 500000.0,
         },
     ),
     "mistral": Family(tied=False, windows="all", defaults={"num_key_value_heads": 8, "sliding_window": 4096}),
@@ -120,7 +123,7 @@ FAMILIES: dict[str, Family] = {
         tied=False,
         windows="all",
         experts_wide=True,
-        defaults={"num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2},
+        defaults={"num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2, "rope_theta": 1e6},
     ),
     "qwen2": _QWEN2,
     "qwen2_moe": replace(
@@ -158,6 +161,7 @@ FAMILIES: dict[str, Family] = {
             "vocab_size": 262208,
             "sliding_window": 4096,
             "sliding_window_pattern": 6,
+            "rope_theta": 1e6,
         },
     ),
     "phi": Family(
@@ -177,19 +181,19 @@ FAMILIES: dict[str, Family] = {
             "norm_bias": "",
             "head_bias": "lm_head_bias",
         },
-        defaults={"num_key_value_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 2},
+        defaults={"num_key_value_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 2, "rope_theta": 1e6},
     ),
     "opt": replace(_PLAIN, positions="learned", offset=2, projected=True, defaults={"max_position_embeddings": 2048}),
     "gpt2": replace(_PLAIN, positions="learned", defaults={"n_positions": 1024}),
     "gpt_bigcode": replace(_PLAIN, positions="learned", kv_heads="multi_query", defaults={"n_positions": 1024}),
     "gpt_neox": replace(
-        _PLAIN, tied=False, parallel="use_parallel_residual", extras={**_ALL_BIASES, "second_norm": ""}
+        _PLAIN, tied=False, parallel="!use_parallel_residual", extras={**_ALL_BIASES, "second_norm": ""}
     ),
     "gptj": replace(_PLAIN, tied=False, parallel=True, extras={"ff_bias": "", "norm_bias": "", "head_bias": ""}),
     "falcon": Family(
         tied=True,
         feed_forward="plain",
-        parallel="parallel_attn",
+        parallel="!parallel_attn",
         kv_heads="falcon",
         extras={
             "qkv_bias": "bias",
@@ -214,19 +218,32 @@ FAMILIES: dict[str, Family] = {
     "stablelm": Family(
         tied=False,
         parallel="use_parallel_residual",
-        extras={"qkv_bias": "use_qkv_bias", "norm_bias": "", "qk_norm": "qk_layernorm"},
+        extras={"qkv_bias": "use_qkv_bias", "norm_bias": "", "wide_qk_norm": "qk_layernorm"},
     ),
     "nemotron": Family(
         tied=False,
         feed_forward="plain",
         extras={"norm_bias": "", "qkv_bias": "attention_bias", "output_bias": "attention_bias", "ff_bias": "mlp_bias"},
     ),
-    "olmo": replace(_LLAMA, extras={"qkv_bias": "attention_bias", "output_bias": "attention_bias"}),
+    "arcee": replace(_LLAMA, feed_forward="plain"),
+    "apertus": replace(_LLAMA, feed_forward="plain", extras={**_LLAMA.extras, "qk_norm": ""}),
+    "hunyuan_v1_dense": replace(_LLAMA, extras={**_LLAMA.extras, "qk_norm": ""}),
+    "olmo": replace(
+        _LLAMA,
+        note="its norms have no weights; they are counted as if they had",
+        extras={"qkv_bias": "attention_bias", "output_bias": "attention_bias"},
+    ),
     "olmo2": replace(_LLAMA, extras={"wide_qk_norm": ""}),
+    "olmo3": replace(
+        _LLAMA,
+        windows="pattern",
+        extras={"wide_qk_norm": ""},
+        defaults={"sliding_window": 4096, "sliding_window_pattern": 4},
+    ),
     "olmoe": replace(_LLAMA, experts_wide=True, extras={"wide_qk_norm": ""}),
     "granite": _LLAMA,
     "granitemoe": replace(_LLAMA, experts_wide=True),
-    "smollm3": replace(_LLAMA, tied=True, windows="flag_all", defaults={"num_key_value_heads": 4}),
+    "smollm3": replace(_LLAMA, tied=True, windows="flag_all", defaults={"num_key_value_heads": 4, "rope_theta": 2e6}),
     "seed_oss": replace(
         _LLAMA, extras={"qkv_bias": "!attention_bias"}, defaults={"head_dim": 128, "num_key_value_heads": 8}
     ),
@@ -260,10 +277,23 @@ FAMILIES: dict[str, Family] = {
             "sliding_window": 128,
             "num_local_experts": 128,
             "num_experts_per_tok": 4,
+            "rope_theta": 150000.0,
         },
     ),
+    "ernie4_5": Family(
+        tied=True,
+        extras={"qkv_bias": "use_bias", "output_bias": "use_bias", "ff_bias": "use_bias"},
+        defaults={"num_key_value_heads": 2, "head_dim": 128, "rope_theta": 500000.0},
+    ),
     "ernie4_5_moe": Family(
-        tied=True, defaults={"num_key_value_heads": 4, "moe_layer_start_index": 1, "moe_layer_interval": 1}
+        tied=True,
+        extras={"qkv_bias": "use_bias", "output_bias": "use_bias", "ff_bias": "use_bias"},
+        defaults={
+            "num_key_value_heads": 4,
+            "moe_layer_start_index": 1,
+            "moe_layer_interval": 1,
+            "rope_theta": 500000.0,
+        },
     ),
     "t5": _T5,
     "mt5": replace(_T5, tied=False, defaults={"d_kv": 64, "feed_forward_proj": "gated-gelu"}),

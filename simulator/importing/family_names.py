@@ -54,6 +54,8 @@ REFUSED: dict[str, str] = {
     "mllama_text_model": "cross-attention to an image is not modelled",
     "gemma3n": "AltUp and per-layer embeddings are not modelled",
     "gemma3n_text": "AltUp and per-layer embeddings are not modelled",
+    "qwen": "its intermediate_size is twice the width of its feed-forwards, by remote code that is not read",
+    "baichuan": "its 7B has rotary positions and its 13B none, which its configuration does not tell apart",
     "mpt": "its sizes stand in nested keys that are not read",
     "dbrx": "its sizes stand in nested keys that are not read",
     "gpt_neo": "local attention of every other layer is not modelled",

@@ -28,6 +28,7 @@ from simulator.spec.source import read
 BESIDE = "hf_quant_config.json"
 """What ModelOpt writes next to config.json."""
 _TEXT = ("text_config", "llm_config", "language_config")
+_OTHER_PARTS = ("vision_config", "audio_config", "speech_config", "visual_config", "vision_tower_config")
 _NEEDED = ("layers", "width", "heads", "vocabulary")
 
 
@@ -87,6 +88,7 @@ class _Importing:
         self.problems: list[Problem] = []
         self.report = Report()
         self.top = self.reader(())
+        self.hopeless = False
 
     def reader(self, path: tuple[str, ...], family: Family | None = None) -> Reader:
         return Reader(self.document, path, self.problems, self.report, family.defaults if family else {})
@@ -112,7 +114,8 @@ class _Importing:
         inner = self._inner()
         found = self._family(inner)
         if found is None:
-            for name in _NEEDED:
+            # Another family would miss its sizes too: told at once, unless no family would help.
+            for name in _NEEDED if not self.hopeless else ():
                 inner.need(name)
             return None
         name, family = found
@@ -122,11 +125,11 @@ class _Importing:
     def _inner(self) -> Reader:
         """The text part of a configuration that has others too."""
         key = next((key for key in _TEXT if isinstance(self.document.data.get(key), dict)), None)
-        if key is None:
-            return self.top
-        others = [k for k in self.document.data if str(k).endswith("_config") and k not in (key, "quantization_config")]
+        others = [other for other in self.document.data if other in _OTHER_PARTS]
         for other in others:
             self.report.leave(f"what {other} describes", reason="not part of the text model")
+        if key is None:
+            return self.top
         if not others:
             self.report.note(f"read from {key}; the file says nothing of other parts, if there are any")
         return self.reader((key,))
@@ -142,6 +145,7 @@ class _Importing:
         if self._is_llama_head(name):
             name = "llama"
         if name in REFUSED:
+            self.hopeless = True
             at.refuse("model_type", f"a family that can be modelled; of {word}: {REFUSED[name]}")
             return None
         if name not in FAMILIES:
@@ -205,6 +209,8 @@ class _Importing:
             self.problems[:] = map(self._of_option, self.problems)
             return None
         leave_extras(reader, family, spec)
+        if family.note:
+            self.report.note(family.note)
         return Imported(spec, build.values, self.report, name, self.document.file)
 
     def _of_option(self, problem: Problem) -> Problem:

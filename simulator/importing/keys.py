@@ -28,7 +28,15 @@ NAMES: dict[str, tuple[str, ...]] = {
         "seq_length",
         "seq_size",
     ),
-    "norm_epsilon": ("rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps", "layernorm_epsilon", "norm_eps"),
+    "norm_epsilon": (
+        "rms_norm_eps",
+        "layer_norm_epsilon",
+        "layer_norm_eps",
+        "layernorm_epsilon",
+        "norm_eps",
+        "norm_epsilon",
+    ),
+    "rotary_base": ("rope_theta", "rotary_emb_base"),
     "dtype": ("torch_dtype", "dtype"),
     "experts": ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"),
     "experts_per_token": (

@@ -35,6 +35,9 @@ def read_shape(reader: Reader, family: Family, build: Building) -> None:
     _read_block(reader, family, build)
     _read_positions(reader, family, build)
     epsilon = reader.real("norm_epsilon", 0, 1)
+    if epsilon is None and not reader.problems_at("norm_epsilon"):
+        reader.report.infer("norm_epsilon", 1e-6, "not given; times do not depend on it")
+        epsilon = 1e-6
     build.put("norm_epsilon", epsilon, reader.where("norm_epsilon"))
 
 
@@ -87,16 +90,15 @@ def _read_feed_forward(reader: Reader, family: Family, build: Building) -> None:
 
 
 def _read_block(reader: Reader, family: Family, build: Building) -> None:
-    parallel = family.parallel
+    parallel, key = family.parallel, ""
     if isinstance(parallel, str):
-        # Falcon and GPT-NeoX are parallel unless the file says otherwise, StableLM only where it says so.
-        said = reader.flag(parallel)
-        default = parallel == "parallel_attn" or (not family.tied and family.feed_forward == "plain")
+        key = parallel.removeprefix("!")
+        said, default = reader.flag(key), parallel.startswith("!")
         if said is None:
-            reader.report.infer("block", "parallel" if default else "serial", f"{parallel} is not in the file")
+            reader.report.infer("block", "parallel" if default else "serial", f"{key} is not in the file")
         parallel = default if said is None else said
     if parallel:
-        build.put("block", "parallel", (*reader.path, str(family.parallel)))
+        build.put("block", "parallel", (*reader.path, key))
 
 
 def _read_positions(reader: Reader, family: Family, build: Building) -> None:
@@ -117,13 +119,15 @@ def _read_positions(reader: Reader, family: Family, build: Building) -> None:
 
 
 def _read_rotary(reader: Reader, build: Building) -> None:
-    # Transformers 5 keeps base and scaling together in rope_parameters.
+    # Transformers 5 keeps base and scaling together in rope_parameters, for some families by kind of layer.
     both = reader.part("rope_parameters")
-    base = reader.real("rope_theta", 0, 1e12) or reader.real("rotary_emb_base", 0, 1e12)
-    where = reader.where("rope_theta")
-    if base is None and both is not None and not isinstance(both.data.get("full_attention"), dict):
-        base, where = both.real("rope_theta", 0, 1e12), both.where("rope_theta")
-    build.put("rotary_base", base, where)
+    both = (both.part("full_attention") or both) if both is not None else None
+    holder = both if both is not None and both.has_any("rotary_base") and not reader.has_any("rotary_base") else reader
+    base = holder.real("rotary_base", 0, 1e12)
+    if base is None and not holder.problems_at("rotary_base"):
+        base = 10_000.0
+        reader.report.infer("rotary_base", base, "not given; times do not depend on it")
+    build.put("rotary_base", base, holder.where("rotary_base"))
     scaling = reader.part("rope_scaling") or both
     if scaling is not None:
         _read_scaling(scaling, build)

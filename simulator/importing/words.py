@@ -67,7 +67,7 @@ def _comment(text: str) -> str:
 def report_lines(imported: Imported) -> list[str]:
     """The report, one line each: what it is, what was inferred and left out, and the sizes that follow."""
     report, made = imported.report, imported.made
-    lines = [f"read: {imported.file} as {imported.family}"]
+    lines = [f"read: {imported.file} as {imported.family}{_known_of(made)}"]
     lines += [f"inferred: {item.field} = {_shown(item.value)}: {item.reason}" for item in report.inferred]
     if isinstance(made, ModelSpec):
         lines += [f"left out: {_left(item, made)}" for item in report.left_out]
@@ -76,6 +76,13 @@ def report_lines(imported: Imported) -> list[str]:
         lines += [f"note: {note}" for note in report.notes]
         return lines + _sizes(made)
     return lines + [f"note: {note}" for note in report.notes]
+
+
+def _known_of(made: object) -> str:
+    """What no configuration says of a family, and its code does."""
+    if not isinstance(made, ModelSpec):
+        return ""
+    return f", whose code has {made.feed_forward} feed-forwards, {made.positions} positions and {made.block} blocks"
 
 
 def _shown(value: Any) -> str:

@@ -538,5 +538,5 @@ class TestResult:
             "vocab_size",
         )
         report = read({key: SMALL[key] for key in sizes}).report
-        expected = {"name", "kv_heads", "head_dim", "tied_embeddings", "weight_dtype"}
+        expected = {"name", "kv_heads", "head_dim", "tied_embeddings", "weight_dtype", "rotary_base", "norm_epsilon"}
         assert {item.field for item in report.inferred} == expected
