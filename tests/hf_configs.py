@@ -342,6 +342,9 @@ PUBLISHED: dict[str, tuple[Config, float, str]] = {
     "Gemma-2-27B": (GEMMA2_27B, 27_227_128_320, HUB),
     "Gemma-3-1B": (gemma3(26, 1152, 4, 6912, 1, 256), 999_885_952, HUB),
     "Gemma-3-4B, text": (gemma3(34, 2560, 8, 10240, 4, 256), 3_880_099_328, "the text part, as its GGUF counts it"),
+    "Gemma-3-12B, text": (gemma3(48, 3840, 16, 15360, 8, 256), 11_765_788_416, "the text part, as its GGUF counts it"),
+    "Gemma-3-27B, text": (GEMMA3_27B, 27_009_002_240, "the text part, as its GGUF counts it"),
+    "StarCoder": (STARCODER, 15_517_456_384, "the checkpoint's own count"),
     "OPT-125M": (opt(12, 768, 12), 125_239_296, "the checkpoint's own count"),
     "OPT-1.3B": (opt(24, 2048, 32), 1_315_758_080, "the checkpoint's own count"),
     "GPT-2": (gpt2(12, 768, 12), 124_439_808, "the checkpoint's own count"),
@@ -376,6 +379,15 @@ PUBLISHED: dict[str, tuple[Config, float, str]] = {
     "T5-11B": (t5(24, 1024, 128, 65536, 128), 11_307_321_344, "the checkpoint's own count"),
 }
 
+# EAGLE heads: configuration of the one layer, and billions of weights in the table of SafeAILab/EAGLE's README.
+EAGLE_HEADS: dict[str, tuple[Config, float]] = {
+    "Vicuna-7B": (llama(1, 4096, 32, 11008, 32000, 32), 0.24),
+    "Vicuna-13B": (llama(1, 5120, 40, 13824, 32000, 40), 0.37),
+    "Vicuna-33B": (llama(1, 6656, 52, 17920, 32000, 13), 0.56),
+    "LLaMA2-Chat-70B": (llama(1, 8192, 64, 28672, 32000, 8), 0.99),
+    "Mixtral-8x7B": (llama(1, 4096, 32, 14336, 32000, 32), 0.28),
+    "LLaMA3-8B": (llama(1, 4096, 32, 14336, 128256, 8), 0.25),
+}
 # Draft heads, and what they are of.
 EAGLE = llama(1, 4096, 32, 14336, 128256, 8)
 EAGLE3 = EAGLE | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}

@@ -146,7 +146,7 @@ def _spaced(reader: Reader, name: str, kind: str, layers: int) -> tuple[str, ...
         if not reader.problems_at(name):
             reader.lacks(key, "; or layer_types")
         return None
-    reader.report.note(f"every layer but each {every}th is {kind.replace('_', ' ')} ({key})")
+    reader.report.note(f"of every {every:,} layers all but the last have {kind.replace('_', ' ')} ({key})")
     return tuple("full_attention" if (i + 1) % every == 0 else kind for i in range(layers))
 
 

@@ -11,6 +11,8 @@ Read off public code, on 2025 revisions:
   layer alone has inputs of 2 D.
 - DFlash: SpecForge a6b6b02, `specforge/modeling/draft/dflash.py`: `fc` takes one hidden state for each of
   `target_layer_ids`; a block of `block_size` rows in one pass, the first of them the last token; `target.lm_head`.
+- speculators c05b95b, `models/*/config.py`: the same heads with the keys of their layers in `transformer_layer_config`;
+  there DFlash too has an LM head of its own over `draft_vocab_size` tokens.
 - MTP (DeepSeek-AI 2024, arXiv 2412.19437, section 2.2): speculators c05b95b, `models/mtp/model_definitions.py`:
   `input_proj` takes embedding and hidden state, 2 D -> D; embedding and LM head are the target's.
 - Medusa (Cai et al. 2024, arXiv 2401.10774): heads of residual blocks, each with an LM head of its own.
@@ -24,6 +26,7 @@ from simulator.importing.building import Building
 from simulator.importing.reader import Reader
 
 Kind = Literal["none", "eagle", "eagle3", "peagle", "dflash", "mtp", "medusa"]
+SPECULATORS = "speculators_model_type"
 HEADS = ("eagle", "eagle3", "peagle", "dflash")
 
 _EAGLE = {"inputs": 2, "projected": "every_pass"}
@@ -41,6 +44,8 @@ def kind_of(reader: Reader, told: str | None, names: str) -> Kind:
     """Which kind of draft head the file is of; ``names`` are those of the file and its folder."""
     if told:
         return told  # type: ignore[return-value]
+    if reader.has(SPECULATORS):
+        return _of_speculators(reader)
     if reader.has("medusa_num_heads") or reader.has("medusa_num_layers"):
         return "medusa"
     classes = " ".join(reader.words("architectures") or ()).lower()
@@ -57,8 +62,24 @@ def kind_of(reader: Reader, told: str | None, names: str) -> Kind:
     return "none"
 
 
-def put_draft(reader: Reader, build: Building, kind: Kind) -> None:
-    """Turn the layers of a head into a head: what it reads, its vocabulary, what it shares."""
+def _of_speculators(reader: Reader) -> Kind:
+    word = reader.word(SPECULATORS)
+    kind = next((kind for kind in (*HEADS, "mtp") if kind == word), None)
+    if kind is None and word is not None:
+        reader.refuse(SPECULATORS, f"one of {', '.join((*HEADS, 'mtp'))}")
+    return kind or "none"  # type: ignore[return-value]
+
+
+def put_draft(reader: Reader, top: Reader, build: Building, kind: Kind) -> None:
+    """Turn the layers of a head into a head: what it reads, its vocabulary, what it shares.
+
+    Args:
+        reader: the keys of its layers.
+        top: the whole file, which has those of the head where it is in the format of speculators.
+        build: the layers so far.
+        kind: what kind of head it is.
+    """
+    reader = top if top.has(SPECULATORS) else reader
     for key, value in _READS[kind].items():
         build.put(f"hidden_states.{key}", value, (*reader.path, "architectures"))
     _FURTHER[kind](reader, build)
@@ -69,27 +90,34 @@ def put_draft(reader: Reader, build: Building, kind: Kind) -> None:
 
 def _eagle(reader: Reader, build: Building) -> None:
     if build.whole("layers") not in (None, 1):
-        reader.refuse(reader.where("layers")[len(reader.path) :], "1, which is what an EAGLE head has")
+        reader.problems.append(
+            reader.document.place(build.origins["layers",]).problem("num_hidden_layers", "1, as an EAGLE head has")
+        )
     reader.report.note("EAGLE-1: embedding and LM head are the target's; its embedding in the checkpoint is a copy")
     reader.report.note("its one layer has no norm before attention, and there is none before the LM head")
 
 
+def _own_vocabulary(reader: Reader, build: Building) -> bool:
+    own, all_tokens = reader.whole("draft_vocab_size", least=2), build.whole("vocabulary")
+    if own is None:
+        return False
+    build.put("vocabulary", own, (*reader.path, "draft_vocab_size"))
+    if own != all_tokens:
+        reader.report.note(f"its LM head has {own:,} of {all_tokens or 0:,} tokens: write vocabulary_map: subset")
+    return True
+
+
 def _eagle3(reader: Reader, build: Building) -> None:
-    own = reader.whole("draft_vocab_size", least=2)
-    if own is not None:
-        build.put("vocabulary", own, (*reader.path, "draft_vocab_size"))
-        reader.report.note(
-            f"its LM head has {own:,} of the target's {reader.get('vocabulary')[1]} tokens: a scenario needs "
-            "vocabulary_map: subset"
-        )
+    _own_vocabulary(reader, build)
     wide = reader.whole("target_hidden_size", most=1_000_000)
     build.put("hidden_states.width", wide, (*reader.path, "target_hidden_size"))
     if wide is None:
         reader.report.infer("hidden_states.width", build.whole("d_model"), "target_hidden_size is not in the file")
     chosen = reader.part("eagle_config")
-    read = chosen.wholes("eagle_aux_hidden_state_layer_ids") if chosen is not None else None
+    read = (chosen or reader).wholes("eagle_aux_hidden_state_layer_ids")
     if read:
-        build.put("hidden_states.inputs", len(read), (*reader.path, "eagle_config", "eagle_aux_hidden_state_layer_ids"))
+        where = (*(chosen or reader).path, "eagle_aux_hidden_state_layer_ids")
+        build.put("hidden_states.inputs", len(read), where)
     else:
         reader.report.infer("hidden_states.inputs", 3, "the number of every EAGLE-3 head")
     width = build.whole("d_model") or 0
@@ -105,12 +133,14 @@ def _peagle(reader: Reader, build: Building) -> None:
 
 def _dflash(reader: Reader, build: Building) -> None:
     chosen = reader.part("dflash_config")
-    layers = chosen.wholes("target_layer_ids") if chosen is not None else None
+    layers = reader.wholes("aux_hidden_state_layer_ids") if chosen is None else chosen.wholes("target_layer_ids")
     if layers:
-        build.put("hidden_states.inputs", len(layers), (*reader.path, "dflash_config", "target_layer_ids"))
+        build.put("hidden_states.inputs", len(layers), (*reader.path, "dflash_config"))
     elif build.whole("layers"):
         reader.report.infer("hidden_states.inputs", build.whole("layers"), "one for each of its layers")
         build.put("hidden_states.inputs", build.whole("layers"), reader.where("layers"))
+    if reader.has(SPECULATORS) and _own_vocabulary(reader, build):
+        build.put("hidden_states.shares_head", value=False, origin=(*reader.path, "draft_vocab_size"))
     reader.report.leave("the norm of the projected hidden states", build.whole("d_model") or 0)
     block = reader.whole("block_size", least=2, most=100_000)
     if block is not None:

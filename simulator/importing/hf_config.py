@@ -27,7 +27,7 @@ from simulator.spec.source import read
 
 BESIDE = "hf_quant_config.json"
 """What ModelOpt writes next to config.json."""
-_TEXT = ("text_config", "llm_config", "language_config")
+_TEXT = ("text_config", "llm_config", "language_config", "transformer_layer_config")
 _OTHER_PARTS = ("vision_config", "audio_config", "speech_config", "visual_config", "vision_tower_config")
 _NEEDED = ("layers", "width", "heads", "vocabulary")
 
@@ -130,7 +130,7 @@ class _Importing:
             self.report.leave(f"what {other} describes", reason="not part of the text model")
         if key is None:
             return self.top
-        if not others:
+        if not others and not self.top.has(drafts.SPECULATORS):
             self.report.note(f"read from {key}; the file says nothing of other parts, if there are any")
         return self.reader((key,))
 
@@ -197,7 +197,7 @@ class _Importing:
         plain = read_dtype(reader, build)
         self._quantization(reader, build, plain)
         if kind not in {"none", "medusa"}:
-            drafts.put_draft(reader, build, kind)
+            drafts.put_draft(reader, self.top, build, kind)
             if kind == "mtp" and self.asked.name is None:
                 build.put("name", f"{build.values['name'][:76]}-mtp", ())
         elif self.top.has_any("prediction_layers") or reader.has_any("prediction_layers"):

@@ -155,7 +155,8 @@ def _integers(block: Reader) -> Quantised | None:
         block.report.infer("weight_group", group, f"{group_key} is not in the file; the default of both formats")
     each = group if group and group > 0 else None
     note = "the zero points of the groups are left out: half a byte or one for each group" if each else ""
-    return Quantised(_INTS[bits], bits_key, each, "float16", note=note)
+    kept = () if block.flag("lm_head") else ("lm_head",)
+    return Quantised(_INTS[bits], bits_key, each, "float16", kept=kept, note=note)
 
 
 def _mxfp4(block: Reader) -> Quantised:
@@ -195,12 +196,19 @@ def _compressed(block: Reader) -> Quantised | None:
     if any(scheme != found[0] for scheme in found):
         block.refuse("config_groups", "groups of one kind; several kinds in one model are not modelled")
         return None
-    cache = block.part("kv_cache_scheme")
-    kv = None
-    if cache is not None:
-        bits, kind = cache.need("num_bits"), cache.word("type") or "float"
-        kv = (_FLOATS if kind == "float" else _INTS).get(bits or 0)
-    return replace(found[0], kv=kv, kept=block.words("ignore") or ())
+    return replace(found[0], kv=_cache(block), kept=block.words("ignore") or ())
+
+
+def _cache(block: Reader) -> str | None:
+    """The type of cached keys and values, where the block says one."""
+    scheme = block.part("kv_cache_scheme")
+    if scheme is None:
+        return None
+    bits, kind = scheme.need("num_bits"), scheme.word("type") or "float"
+    found = (_FLOATS if kind == "float" else _INTS).get(bits or 0)
+    if found is None and bits is not None:
+        scheme.refuse("num_bits", "4 or 8; other sizes are not modelled")
+    return found
 
 
 def _scheme(group: Reader) -> Quantised | None:
@@ -247,7 +255,7 @@ def _modelopt(block: Reader) -> Quantised | None:
     if found.group and size and algorithm != "FP8_PB_WO":
         found = replace(found, group=size)
     kept = block.words("exclude_modules" if block.has("exclude_modules") else "ignore")
-    return replace(found, kv=_KV.get(cache or ""), kept=kept or ())
+    return replace(found, kv=_KV.get(cache or "") or _cache(block), kept=kept or ())
 
 
 def _fbgemm(block: Reader) -> Quantised:

@@ -51,6 +51,7 @@ BASES: list[dict[str, Any]] = [
     known.EAGLE3,
     known.DFLASH,
     known.MEDUSA,
+    {"speculators_model_type": "eagle3", "draft_vocab_size": 32000, "transformer_layer_config": known.EAGLE},
     known.LLAMA_70B | {"quantization_config": GPTQ},
     known.QWEN3_MOE | {"quantization_config": COMPRESSED},
 ]

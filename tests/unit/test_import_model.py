@@ -398,6 +398,22 @@ class TestDrafts:
         assert dflash.proposes == peagle.proposes == "block"
         assert (dflash.inputs, dflash.shares_head, peagle.shares_head) == (5, True, False)
 
+    @pytest.mark.parametrize(("kind", "inputs", "proposes"), [("eagle3", 3, "one_by_one"), ("dflash", 5, "block")])
+    def test_heads_of_speculators(self, spec: Spec, kind: str, inputs: int, proposes: str) -> None:
+        layers = known.DFLASH if kind == "dflash" else known.EAGLE
+        plain = {key: value for key, value in layers.items() if key not in ("dflash_config", "architectures")}
+        config = {
+            "speculators_model_type": kind,
+            "draft_vocab_size": 32000,
+            "aux_hidden_state_layer_ids": [1, 9, 17, 25, 33],
+            "transformer_layer_config": plain,
+            "torch_dtype": "bfloat16",
+        }
+        made = spec(config)
+        assert made.hidden_states is not None
+        assert (made.hidden_states.inputs, made.hidden_states.proposes) == (inputs, proposes)
+        assert (made.vocabulary, made.hidden_states.shares_head) == (32000, False)
+
     def test_medusa_is_a_part_of_a_scenario(self, read: Import) -> None:
         result = read(known.MEDUSA)
         assert result.made == MedusaDraft(kind="medusa", heads=5, layers=1)
