@@ -165,8 +165,8 @@ def _put_windows(reader: Reader, build: Building, kinds: tuple[str, ...]) -> Non
         build.put("window.layers", count, (*reader.path, "layer_types"))
     if chunked:
         reader.report.note(
-            f"{chunked} layers attend in chunks of {positions} positions, modelled as a window of that size: an upper "
-            "bound, as a token on average sees half a chunk"
+            f"{chunked} layers attend in chunks of {positions or 0:,} positions, modelled as a window of that size: an "
+            "upper bound, as a token on average sees half a chunk"
         )
 
 

@@ -63,7 +63,7 @@ EXTRAS: dict[str, tuple[str, Count]] = {
         "decay rates, their offsets and norms of the recurrent layers",
         lambda s: s.recurrent_layers * (2 * s.recurrent.value_heads + s.recurrent.value_dim) if s.recurrent else 0,
     ),
-    "position_buckets": ("biases by distance of both stacks", lambda s: 64 * s.heads),
+    "position_buckets": ("biases by distance, in buckets, in place of positions", lambda s: 64 * s.heads),
     "cross_norm": ("norms before the attention to the encoder", lambda s: s.layers * s.d_model),
 }
 

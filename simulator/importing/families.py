@@ -89,7 +89,6 @@ _T5 = Family(
     feed_forward="plain",
     positions="none",
     encoder=True,
-    alibi="biases by distance, in buckets (T5)",
     extras={"position_buckets": "", "cross_norm": ""},
     defaults={"d_kv": 64},
 )

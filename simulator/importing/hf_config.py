@@ -149,7 +149,7 @@ class _Importing:
             at.refuse("model_type", f"a family that can be modelled; of {word}: {REFUSED[name]}")
             return None
         if name not in FAMILIES:
-            at.refuse("model_type", f"a family that is known{_nearest(word)}")
+            at.refuse("model_type", f"a known family{_nearest(word)}")
             return None
         return name, FAMILIES[name]
 
@@ -166,7 +166,7 @@ class _Importing:
         if name in FAMILIES:
             self.report.infer("family", name, "as --as says")
             return name, FAMILIES[name]
-        self.problems.append(Problem(f"--as {word}", 0, 0, "", "", f"a family that is known{_nearest(word, 'option')}"))
+        self.problems.append(Problem(f"--as {word}", 0, 0, "", "", f"a known family{_nearest(word, 'option')}"))
         return None
 
     def _by_class(self) -> tuple[str, Family] | None:
@@ -175,7 +175,7 @@ class _Importing:
         if name in FAMILIES:
             self.report.infer("family", name, f"model_type is not in the file; architectures has {classes[0]}")
             return name, FAMILIES[name]
-        self.top.lacks("model_type", f": the family decides what the file does not say{_nearest('')}")
+        self.top.lacks("model_type", _nearest(""))
         return None
 
     def _names(self) -> str:
@@ -257,8 +257,9 @@ def _read_encoder(reader: Reader, build: Building) -> None:
 def _nearest(word: str, where: str = "") -> str:
     close = closest(word, {*FAMILIES, *ALIASES}) if word else ""
     guess = f"; did you mean '{close}'?" if close else ""
-    way = "" if where else "; --as NAME reads it as one that has the same keys"
-    return f"{guess}; known are {', '.join(sorted(FAMILIES))}{way}"
+    way = "known are" if where else "--as NAME reads it as one of"
+    # A message has room for 500 letters, and should for all the names.
+    return f"{guess}; {way} {' '.join(sorted(name.removesuffix('_text') for name in FAMILIES))}"
 
 
 def _is_file(path: Path) -> bool:

@@ -106,7 +106,7 @@ def _read_positions(reader: Reader, family: Family, build: Building) -> None:
     kind = family.positions
     if reader.flag("alibi"):
         kind = "none"
-    if kind == "none":
+    if kind == "none" and "position_buckets" not in family.extras:
         report.leave(family.alibi or "biases by distance (ALiBi)", reason="positions: none; it has no time of its own")
     build.put("positions", kind, reader.where("positions"))
     if kind == "learned":

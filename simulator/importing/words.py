@@ -82,7 +82,8 @@ def _known_of(made: object) -> str:
     """What no configuration says of a family, and its code does."""
     if not isinstance(made, ModelSpec):
         return ""
-    return f", whose code has {made.feed_forward} feed-forwards, {made.positions} positions and {made.block} blocks"
+    positions = "no" if made.positions == "none" else made.positions
+    return f", whose code has {made.feed_forward} feed-forwards, {positions} positions and {made.block} blocks"
 
 
 def _shown(value: Any) -> str:
