@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from simulator.cli import calibrate, check, compare, explain, init, measure, predict, run, trace, validate
+from simulator.cli import calibrate, check, compare, explain, importing, init, measure, predict, run, trace, validate
 from simulator.cli.list import list_known
 from simulator.errors import SpsError
 
@@ -54,6 +54,17 @@ app.command("validate")(validate.validate)
 app.command("trace")(trace.trace)
 app.command("explain")(explain.explain)
 app.command("list")(list_known)
+
+imports = typer.Typer(help="Write files of ours from files of other tools.", no_args_is_help=True)
+imports.command("model")(importing.model)
+
+
+@imports.callback()
+def _imports() -> None:
+    """Keeps `model` a word of its own as long as there is no other."""
+
+
+app.add_typer(imports, name="import")
 
 
 def _show_version(wanted: bool) -> None:

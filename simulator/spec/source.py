@@ -8,7 +8,7 @@ that would exhaust the stack.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -224,8 +224,8 @@ def _line_and_column(text: str, position: int) -> tuple[int, int]:
     return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
 
 
-def read(path: Path, shown_as: str | None = None) -> Document:
-    """Read and parse one YAML file.
+def read(path: Path, shown_as: str | None = None, parser: Callable[[str, str], Document] = parse) -> Document:
+    """Read and parse one file, of YAML unless ``parser`` reads something else.
 
     Raises:
         ConfigError: the file is missing, not a file, not UTF-8, larger than ``MAX_FILE_BYTES``, or not YAML.
@@ -233,7 +233,7 @@ def read(path: Path, shown_as: str | None = None) -> Document:
     name = shown_as or str(path)
     line = column = 0
     try:
-        return parse(_text(path), name)
+        return parser(_text(path), name)
     except OSError as error:
         reasons = {
             FileNotFoundError: "an existing file; there is none of this name",

@@ -1,0 +1,63 @@
+"""sps import: files of other tools as files of ours."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from simulator.errors import ConfigError, Problem
+
+Config = Annotated[Path, typer.Argument(metavar="CONFIG.json", help="The config.json of a model or a draft head.")]
+Called = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Its name; made of the file's unless given")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of to stdout.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE.")]
+Quantization = Annotated[
+    Path | None,
+    typer.Option("--quantization", metavar="FILE", help="A hf_quant_config.json; one beside the file is taken anyway."),
+]
+AsFamily = Annotated[
+    str | None, typer.Option("--as", metavar="FAMILY", help="Read the file as one of this model_type, such as llama.")
+]
+DraftHead = Annotated[
+    Literal["eagle", "eagle3", "peagle", "dflash", "none"] | None,
+    typer.Option("--draft-head", help="The file is that of a draft head of this kind; its keys decide unless given."),
+]
+Part = Annotated[
+    Literal["mtp"] | None, typer.Option("--part", help="mtp: the multi-token prediction module instead of the model.")
+]
+Tokenizer = Annotated[
+    str | None, typer.Option("--tokenizer", metavar="NAME", help="Its tokenizer, which no config.json names.")
+]
+
+
+def model(  # noqa: PLR0913, PLR0917
+    config: Config,
+    name: Called = None,
+    out: Out = None,
+    force: Force = False,
+    quantization: Quantization = None,
+    as_family: AsFamily = None,
+    draft_head: DraftHead = None,
+    part: Part = None,
+    tokenizer: Tokenizer = None,
+) -> None:
+    """Write the model file for a config.json of Hugging Face; what was inferred and left out goes to stderr."""
+    from simulator.cli.files import write
+    from simulator.importing import Asked, import_model
+    from simulator.importing.words import report_lines, to_yaml
+
+    if out is not None and out.exists() and not force:
+        raise ConfigError((Problem(str(out), 0, 0, "", "", "a file that is not there yet; --force overwrites it"),))
+    asked = Asked(name, as_family, draft_head, part, tokenizer, quantization)
+    imported = import_model(config, asked)
+    text = to_yaml(imported)
+    for line in report_lines(imported):
+        typer.echo(line, err=True)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    typer.echo(f"model: {write(out, text)}")
+    typer.echo(f"next: sps init --model {shlex.quote(str(out))} --hardware NAME --chips N")

@@ -1,0 +1,63 @@
+"""What the same size is called by different families: the first name is the commonest, and used in messages."""
+
+from __future__ import annotations
+
+NAMES: dict[str, tuple[str, ...]] = {
+    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_blocks"),
+    "width": ("hidden_size", "n_embd", "d_model", "hidden_dim", "n_embed", "hidden"),
+    "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "attn_heads"),
+    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num"),
+    "head_size": ("head_dim", "d_kv", "attn_size", "kv_channels", "attention_head_dim"),
+    "feed_forward_width": (
+        "intermediate_size",
+        "ffn_dim",
+        "n_inner",
+        "d_ff",
+        "ffn_hidden_size",
+        "ffn_embed_dim",
+        "feedforward",
+    ),
+    "vocabulary": ("vocab_size", "vocabulary_size", "n_vocab"),
+    "padded_vocabulary": ("padded_vocab_size", "padded_vocabulary_size"),
+    "vocabulary_multiple": ("pad_vocab_size_multiple_of", "pad_vocab_size_multiple", "pad_vocab_to_multiple_of"),
+    "positions": (
+        "max_position_embeddings",
+        "n_positions",
+        "max_seq_len",
+        "max_sequence_length",
+        "seq_length",
+        "seq_size",
+    ),
+    "norm_epsilon": (
+        "rms_norm_eps",
+        "layer_norm_epsilon",
+        "layer_norm_eps",
+        "layernorm_epsilon",
+        "norm_eps",
+        "norm_epsilon",
+    ),
+    "rotary_base": ("rope_theta", "rotary_emb_base"),
+    "dtype": ("torch_dtype", "dtype"),
+    "experts": ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"),
+    "experts_per_token": (
+        "num_experts_per_tok",
+        "experts_per_token",
+        "num_experts_per_token",
+        "moe_topk",
+        "moe_top_k",
+        "moe_k",
+    ),
+    "expert_width": ("moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size"),
+    "shared_experts": ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"),
+    "shared_width": (
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "shared_intermediate_size",
+    ),
+    "dense_layers": ("first_k_dense_replace", "num_dense_layers"),
+    "window_pattern": ("sliding_window_pattern", "_sliding_window_pattern"),
+    "prediction_layers": ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"),
+    "conv": ("linear_conv_kernel_dim",),
+    "medusa_heads": ("medusa_num_heads",),
+    "medusa_layers": ("medusa_num_layers",),
+}
