@@ -171,7 +171,7 @@ def test_a_calibration_that_was_tested_on_some_devices_only_is_not_validated(mac
     [
         (("calibrate", "--name", "x", "--out", "x.txt"), 2, ".yaml"),
         (("calibrate", "--name", "x", "--out", "x.yaml", "--devices", "0"), 2, "whole numbers"),
-        (("calibrate", "--name", "x", "--out", "x.yaml", "--hardware", "tpu_v5"), 2, "tpu_v4"),
+        (("calibrate", "--name", "x", "--out", "x.yaml", "--hardware", "tpu_v4x"), 2, "tpu_v4"),
         (("calibrate", "--name", "x", "--out", "x.yaml", "--hardware", "tpu_v4"), 3, "not tpu_v4"),
         (("validate", "device", "--calibration", "cpu:this"), 2, "name of a calibration"),
         (("validate", "device", "--calibration", "tpu_v4:chen-2023"), 3, "not the kind"),
