@@ -82,6 +82,8 @@ def predict_scenario(scenario: Scenario) -> Prediction:
         "counts": counts(steps, components),
         "matmul_time": matmul_sources(steps),
     }
+    if scenario.deployment.engine is not None:
+        provenance["engine"] = _engine(steps)
     if steps.anchors:
         provenance["anchored"] = {name: anchor.to_json() for name, anchor in steps.anchors.items()}
     if on_own:
@@ -108,6 +110,15 @@ def _status(steps: Steps, terms: dict[str, float], on_own: dict[str, float]) -> 
     decoding = [name for name in steps.passes if not name.endswith("prefill")]
     outside = outside_calibration(steps, decoding)
     return Status(state="outside_calibration", reason=outside) if outside else Status()
+
+
+def _engine(steps: Steps) -> dict[str, Any]:
+    """What a record says of the engine behind it."""
+    name, known = steps.scenario.deployment.engine, steps.engine
+    if known is None:
+        others = ", ".join(steps.scenario.deployment.hardware.engines) or "none"
+        return {"name": name, "known": False, "words": f"not known on this chip (known: {others}): kernels alone"}
+    return {"name": name, "known": True} | known.model_dump(mode="json")
 
 
 def describe(name: str, calibration: Calibration) -> dict[str, Any]:
@@ -147,7 +158,10 @@ def matmul_sources(steps: Steps) -> dict[str, str]:
 
 def outside_calibration(steps: Steps, names: Sequence[str]) -> str:
     """Along which axis some steps leave the range that the calibration was fitted on; empty where none does."""
-    found = dict.fromkeys(_other_type(steps.passes[name]) for name in names if name in steps.passes)
+    engine = steps.engine
+    beside = engine is not None and engine.calibration != steps.calibration_name
+    found = {f"engine fitted beside {engine.calibration}": None} if engine is not None and beside else {}
+    found |= dict.fromkeys(_other_type(steps.passes[name]) for name in names if name in steps.passes)
     asked = [(axis, value) for name in names if name in steps.passes for axis, value in _asked(steps.passes[name])]
     for axis, limits in steps.calibration.validity.items():
         for value in (value for of, value in asked if of == axis):

@@ -16,6 +16,7 @@ from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, StepCost, TimedStep, footprint, sampling_time, step_cost, timed
 from simulator.cost.topology import links_between, links_of
 from simulator.errors import RefusedError
+from simulator.spec.engine import Engine
 from simulator.spec.fields import DType
 from simulator.spec.hardware import Calibration, CostParameters, datasheet_calibration
 from simulator.spec.model import ModelSpec
@@ -183,7 +184,8 @@ class Steps:
         if scenario.deployment.draft.placement in ("own_chips", "sub_slice"):
             parts["shipping"] = self._shipping(sum(parts.get("draft_step", {}).values()))
         parts["sampling"] = {"head_and_sampling": self.acceptance_s}
-        parts["round_overhead"] = {"overhead": self._parameters(scenario.deployment.target_degree).round_overhead_s}
+        between_s = self._parameters(scenario.deployment.target_degree).round_overhead_s
+        parts["round_overhead"] = {"overhead": between_s + (self.engine.round_s if self.engine else 0.0)}
         drafted = _sum(parts, {"draft_first_step": 1, "draft_step": lookahead - 1, "shipping": 1})
         verified = _sum(parts, {"verify_step": 1, "sampling": 1, "round_overhead": 1})
         parts["round"] = _sum({"drafted": drafted, "verified": verified}, {"drafted": 1, "verified": 1})
@@ -266,7 +268,8 @@ class Steps:
             encoded=self._encoded(model),
             projects=prefill or model.hidden_states is None or model.hidden_states.projected == "every_pass",
         )
-        step = Step(model, forward, self._machine(model, degree, links), footprint_bytes, 0 if prefill else 1)
+        machine = self._machine(model, degree, links, draft=True)
+        step = Step(model, forward, machine, footprint_bytes, 0 if prefill else 1)
         return self._reading(step, prefill)
 
     def _encoded(self, model: ModelSpec) -> int:
@@ -278,8 +281,22 @@ class Steps:
             return step
         return replace(step, encodes=True, sampled_rows=0, forward=replace(step.forward, head_tokens=0))
 
-    def _machine(self, model: ModelSpec, degree: int, links: Links) -> Machine:
+    @property
+    def engine(self) -> Engine | None:
+        """What is known of the engine that the scenario names; None where it names none or nothing is known of it."""
+        deployment = self.scenario.deployment
+        return deployment.hardware.engines.get(deployment.engine or "")
+
+    def _machine(self, model: ModelSpec, degree: int, links: Links, draft: bool = False) -> Machine:
         hardware, parameters = self.scenario.deployment.hardware, self._parameters(degree, model.rate_dtype)
+        if (engine := self.engine) is not None:
+            host_s, fixed = engine.draft_step_s if draft else engine.step_s, engine.fixed_times
+            changed = {
+                "step_overhead_s": fixed * parameters.step_overhead_s + host_s,
+                "layer_overhead_s": fixed * parameters.layer_overhead_s,
+                "layer_overhead_many_rows_s": fixed * parameters.layer_overhead_many_rows_s,
+            }
+            parameters = parameters.model_copy(update=changed)
         return Machine(hardware, parameters, links, model.rate_dtype, self.scenario.decoding.sorts)
 
     def _parameters(self, degree: int, dtype: DType | None = None) -> CostParameters:

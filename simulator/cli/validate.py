@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from simulator.spec.probe import ProbeRecord
     from simulator.validation import Outcome
 
-What = Annotated[Literal["device"], typer.Argument(help="What to validate predictions of: this machine.")]
+What = Annotated[
+    Literal["device", "published"],
+    typer.Argument(help="What to validate predictions against: this machine, or what others published."),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--source", metavar="NAME", help="Of published values, those of this source; may be repeated."),
+]
 Given = Annotated[
     str | None,
     typer.Option(
@@ -30,7 +37,7 @@ Given = Annotated[
 FAILED = 1
 
 
-def validate(  # noqa: PLR0917
+def validate(  # noqa: PLR0913, PLR0917
     what: What,
     quick: Quick = False,
     out: OutFolder = None,
@@ -38,14 +45,25 @@ def validate(  # noqa: PLR0917
     calibration: Given = None,
     hardware: Hardware = None,
     devices: Devices = None,
+    source: Only = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit to some shapes, predict others, measure both, and say how far off. Exit code 1 where that is too far."""
+    """Fit to some shapes, predict others, measure both, and say how far off; or predict what others published.
+
+    Exit code 1 where the device's shapes are too far off.
+    """
+    if what == "published":
+        from simulator.cli.published import validate_published
+
+        refused = {"--quick": quick, "--design": design, "--calibration": calibration, "--hardware": hardware}
+        validate_published(source or [], out, refused | {"--devices": devices}, as_json=as_json)
+        return
+    if source:
+        raise ConfigError((Problem("--source", 0, 0, "", "", "only with `sps validate published`"),))
     from simulator.cli import machine
     from simulator.validation.judged import judged
     from simulator.validation.machine import design_for, profile_for
 
-    del what
     counts, folder = numbers(devices), ready(out or Path("out") / "validate_device")
     here = machine.host()
     asked = design_for(here.platform, design, quick=quick)

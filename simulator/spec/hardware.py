@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.spec.confidence import Range, Uncertainty, ValidationClaim
+from simulator.spec.engine import Engine
 from simulator.spec.fields import (
     Bytes,
     Date,
@@ -312,6 +313,8 @@ class HardwareProfile(Strict):
     """What one chip costs for an hour."""
     calibrations: dict[Name, Calibration] = {}
     """Named sets of measured parameters."""
+    engines: dict[Name, Engine] = {}
+    """What serving engines add to the kernels, by engine and version."""
 
     @property
     def shares_memory(self) -> bool:

@@ -69,6 +69,20 @@ def _load(document: Document, path: Path, settings: Sequence[str]) -> tuple[Poin
     return points
 
 
+def point_of(
+    document: Document, chosen: Mapping[PathKey, Document], folder: Path, problems: list[Problem]
+) -> Scenario | None:
+    """One scenario of a document with some values put in its place; None, and the problems, where it is none.
+
+    Args:
+        document: the keys of a scenario, which stay as they are.
+        chosen: by path, the values that this one has.
+        folder: where names of files in ``chosen`` are looked for.
+        problems: gets every mistake.
+    """
+    return _scenario(document, {}, chosen, folder, problems)
+
+
 def scenario_from(resolved: Any) -> Scenario:
     """The scenario that ``Scenario.resolved`` wrote, as found in a record.
 

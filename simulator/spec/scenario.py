@@ -43,6 +43,8 @@ class Deployment(Strict):
     """The kind of chip."""
     calibration: Name | None = None
     """The calibration of that profile to use; without one, times are the datasheet floor, not a prediction."""
+    engine: Name | None = None
+    """The serving engine, such as vllm-0.9: what the profile knows of it is added to the kernels' times."""
     chips: Annotated[int, Field(ge=1, le=100_000)] = 1
     """X, chips of the deployment, those of the draft included."""
     slice: Slice | None = None
@@ -196,9 +198,12 @@ class Scenario(Strict):
         return self.decoding.lookahead if self.draft_model is not None else 0
 
     def resolved(self) -> dict[str, Any]:
-        """Plain JSON data that can be read back as this scenario; of the calibrations, only the one it uses."""
+        """Plain JSON data that can be read back as this scenario; of calibrations and engines, only those it uses."""
         data = self.model_dump(mode="json", exclude_defaults=True)
         known = data["deployment"]["hardware"].get("calibrations", {})
         used = {name: value for name, value in known.items() if name == self.deployment.calibration}
         data["deployment"]["hardware"]["calibrations"] = used
+        if engines := data["deployment"]["hardware"].pop("engines", None):
+            own = {name: value for name, value in engines.items() if name == self.deployment.engine}
+            data["deployment"]["hardware"] |= {"engines": own} if own else {}
         return data

@@ -180,4 +180,15 @@ def _calibration(view: View) -> list[str]:
         words += f", residual {100 * residual:.1f} %"
     words += "" if view.validated else "; NOT VALIDATED here"
     source = told.get("source")
-    return [words, f"    from {source}"] if source else [words]
+    return [words, *([f"    from {source}"] if source else []), *_engine_words(view)]
+
+
+def _engine_words(view: View) -> list[str]:
+    """Which engine's overheads are in the times; that none are, where nothing is known of it."""
+    engine: Mapping[str, Any] = view.record.provenance.get("engine") or {}
+    if not engine:
+        return []
+    if not engine.get("known"):
+        return [f"engine {engine.get('name')}: {engine.get('words')}"]
+    free, fitted = engine.get("free_parameters", "?"), engine.get("fitted_values", "?")
+    return [f"engine {engine.get('name')}: {free} numbers fitted to {fitted} values; {engine.get('description')}"]

@@ -1,0 +1,38 @@
+"""What a serving engine adds to the kernels of a chip: host time that nothing hides, and how its kernels differ."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from simulator.spec.fields import Date, Name, Seconds, SignedSeconds, Source, Strict
+
+
+class Engine(Strict):
+    """Overheads of one engine and version on one kind of chip, beside a calibration that knows its kernels."""
+
+    description: Source
+    """What was fitted, and how."""
+    source: Source
+    """Who measured it, and where that stands."""
+    date: Date | None = None
+    """The day it was fitted."""
+    calibration: Name
+    """The calibration of the same profile that it was fitted beside."""
+    free_parameters: Annotated[int, Field(ge=0, le=100)]
+    """How many numbers were free in the fit."""
+    fitted_values: Annotated[int, Field(ge=0, le=100_000)]
+    """How many values they were fitted to."""
+    fitted_on: tuple[Source, ...] = ()
+    """Those values."""
+    assumptions: tuple[Source, ...] = ()
+    """What was assumed rather than fitted."""
+    fixed_times: Annotated[float, Field(ge=0, le=100)] = 1.0
+    """Factor on the fixed times of kernels: below 1 where they are fused, above 1 where each is launched alone."""
+    step_s: Seconds = 0.0
+    """Host time of a pass of the target that the chip waits for."""
+    draft_step_s: Seconds = 0.0
+    """The same of a pass of the draft."""
+    round_s: SignedSeconds = 0.0
+    """The same of a round, beside its passes."""
