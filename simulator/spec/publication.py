@@ -90,6 +90,16 @@ class Publication(Strict):
     """What the source does not state and was assumed, and what is odd about it."""
 
 
+class PublicationFile(Publication):
+    """A whole file of published values, for its JSON schema."""
+
+    scenario: dict[str, Any]
+    """The scenario of all rows; each may change some of its keys. Without an acceptance nothing is accepted, unless a
+    row states its acceptance_length."""
+    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+    """The measured values."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One row with the scenario that it is of; no scenario where nothing models it."""

@@ -20,12 +20,23 @@ from simulator.spec.explain import MORE_KEYS
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.library import REFERENCES
 from simulator.spec.model import ModelSpec
+from simulator.spec.publication import PublicationFile
 from simulator.spec.scenario import Decoding, Deployment, DraftDeployment, Scenario, Workload
 
-FILES: dict[str, type[BaseModel]] = {"scenario": Scenario, "hardware": HardwareProfile, "model": ModelSpec}
+FILES: dict[str, type[BaseModel]] = {
+    "scenario": Scenario,
+    "hardware": HardwareProfile,
+    "model": ModelSpec,
+    "publication": PublicationFile,
+}
 """`<name>.schema.json` is the schema of files that hold one of these."""
 
-_TITLES = {"scenario": "A scenario", "hardware": "A hardware profile", "model": "A model"}
+_TITLES = {
+    "scenario": "A scenario",
+    "hardware": "A hardware profile",
+    "model": "A model",
+    "publication": "What others measured",
+}
 _NAMED = {"Scenario": "target", "ModelDraft": "model", "Deployment": "hardware"}
 # The sections of a scenario; a base or a sweep may supply any of their keys but the kind.
 _SECTIONS = (Deployment, DraftDeployment, Decoding, Workload, ModelDraft, *get_args(get_args(Acceptance)[0]))

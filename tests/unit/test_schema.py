@@ -17,7 +17,7 @@ from simulator.spec.source import read
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "docs/schema"
-KINDS = {PROFILES: "hardware", MODELS: "model", SCENARIOS: "scenario", SCENARIOS / "published": "scenario"}
+KINDS = {PROFILES: "hardware", MODELS: "model", SCENARIOS: "scenario", SCENARIOS / "published": "publication"}
 SHIPPED = [(path, kind) for folder, kind in KINDS.items() for path in sorted(folder.glob("*.yaml"))]
 GOOD = read(ROOT / "tests/bad_yaml/parts/good.yaml").data
 
