@@ -26,7 +26,15 @@ from simulator.tables.held_out import criteria, every_held_out, validation_error
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
 from simulator.tables.points import calibration_words, measurements, sweep
-from simulator.tables.verdicts import flag_lines, missing_lines, ranking_verdicts, rankings, status_lines, verdicts
+from simulator.tables.verdicts import (
+    derived_lines,
+    flag_lines,
+    missing_lines,
+    ranking_verdicts,
+    rankings,
+    status_lines,
+    verdicts,
+)
 
 __all__ = [
     "WIDTH",
@@ -41,6 +49,7 @@ __all__ = [
     "by_term",
     "calibration_words",
     "criteria",
+    "derived_lines",
     "every_held_out",
     "flag_lines",
     "in_place",

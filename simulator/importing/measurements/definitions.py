@@ -46,6 +46,11 @@ def put_ratio(finding: Finding, accepted: float, proposed: float, whose: str) ->
     finding.converted.append(f"{text} ({whose})")
 
 
+def survival_off(positions: int) -> float:
+    """By how much printed survival rates may miss the acceptance length less 1, which they add up to."""
+    return ROUNDED + 0.0006 * positions
+
+
 def put_survival(finding: Finding, survival: Sequence[float], whose: str) -> bool:
     """Rates by position as survival; False where they rise and so are none."""
     rates = conditional(survival)

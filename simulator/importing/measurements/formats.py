@@ -109,6 +109,7 @@ FORMATS = (
         "YAML of acceptance lengths by K",
         tables_of_acceptance.read_golden,
         (r"^[^\s#{\"][^:\n]*:\s*\n\s+[\w.-]+:\s*(?:#.*)?\n\s+[0-9]+:",),
+        r"^(?:gpu|node):",
     ),
     Format(
         "dspark-rounds",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from simulator.importing.measurements.definitions import MOST_TOKENS, put_length, put_ratio, put_survival
+from simulator.importing.measurements.definitions import MOST_TOKENS, put_length, put_ratio, put_survival, survival_off
 from simulator.importing.measurements.fields import LONGEST_S, Fields
 from simulator.importing.measurements.found import Finding, Outcome
 from simulator.importing.measurements.source import Source
@@ -161,6 +161,8 @@ def _acceptance(run: Fields, finding: Finding, tool: Tool) -> None:
     if shares:
         if not put_survival(finding, shares, f"{tool.name}'s definition"):
             run.refuse(key, "rates that never rise: each is the share of rounds that kept at least so many tokens")
+        elif abs(1 + sum(shares) - length) > survival_off(len(shares)):
+            run.refuse(key, f"rates that add up to {tool.length} - 1, {length - 1:.4g}")
         finding.state("decoding.lookahead", len(shares), f"length of {key}", run.place(key))
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from simulator.importing.measurements.definitions import MOST_TOKENS, ROUNDED, put_length, put_ratio, put_survival
+from simulator.importing.measurements.definitions import (
+    MOST_TOKENS,
+    ROUNDED,
+    put_length,
+    put_ratio,
+    put_survival,
+    survival_off,
+)
 from simulator.importing.measurements.found import Finding, Outcome
 from simulator.importing.measurements.log_times import Clock
 from simulator.importing.measurements.source import Source
@@ -96,6 +103,8 @@ def _doubt(sums: _Sums, line: _Line, percent: re.Match[str] | None) -> str:
     rate = 100 * line.accepted / max(line.drafted, 1)
     if line.accepted > line.drafted or (percent and line.drafted and abs(float(percent[1]) - rate) > 0.06):
         return "Draft acceptance rate is not Accepted / Drafted"
+    if line.drafted and abs(1 + sum(line.shares) - line.length) > survival_off(len(line.shares)):
+        return "Per-position acceptance rates do not add up to Mean acceptance length - 1"
     return ""
 
 
