@@ -86,10 +86,18 @@ SGLANG_BENCH_RUN = {
 SGLANG_BENCH = lines(SGLANG_BENCH_RUN)
 
 VLLM_LOG = """\
-INFO 06-06 14:20:30 [loggers.py:116] Engine 000: Avg generation throughput: 267.0 tokens/s, Running: 337 reqs
+INFO 06-06 14:20:30 [loggers.py:116] Engine 000: Avg prompt throughput: 11000.0 tokens/s, \
+Avg generation throughput: 267.0 tokens/s, Running: 337 reqs, Waiting: 0 reqs
 INFO 06-06 14:20:34 [metrics.py:86] SpecDecoding metrics: Draft acceptance rate: 38.8%, Mean acceptance length: 2.16, \
 Accepted: 150 tokens, Drafted: 387 tokens, Per-position acceptance rate: 0.543, 0.357, 0.264
 """
+_STATS = "(APIServer pid=7) INFO 08-04 20:5{}:18 [loggers.py:310] Engine 000: Avg prompt throughput: {} tokens/s, "
+_RUN = "Avg generation throughput: {} tokens/s, Running: {} reqs, Waiting: 0 reqs, GPU KV cache usage: 0.1%\n"
+# A prompt is read, then two run alone for two intervals, then one of them ends.
+VLLM_ENGINE_LOG = "".join(
+    (_STATS + _RUN).format(*values)
+    for values in ((1, 93.9, 13.0, 2), (2, 0.0, 200.0, 2), (3, 0.0, 220.0, 2), (4, 0.0, 150.0, 1))
+)
 # 2,648 drafted, 4 a round: 662 rounds, which emitted 2,149 tokens.
 VLLM_V0_LOG = """\
 INFO 08-26 12:07:05 metrics.py:427] Speculative metrics: Draft acceptance rate: 0.655, System efficiency: 0.649, \
@@ -227,6 +235,7 @@ FILES: dict[str, tuple[str, str]] = {
     "vllm-bench, seconds": ("vllm-bench", VLLM_BENCH_SECONDS),
     "sglang-bench": ("sglang-bench", SGLANG_BENCH),
     "vllm-log": ("vllm-log", VLLM_LOG),
+    "vllm-log, throughput": ("vllm-log", VLLM_ENGINE_LOG),
     "vllm-v0-log": ("vllm-v0-log", VLLM_V0_LOG),
     "vllm-metrics": ("vllm-metrics", PROMETHEUS),
     "sglang-log": ("sglang-log", SGLANG_LOG),

@@ -30,6 +30,7 @@ VALUES: dict[str, dict[str, float]] = {
     "sglang-bench": {"tpot_s": 11.8089e-3, "ttft_s": 91.692e-3, "e2e_s": 2.409499},
     # 387 drafted at 3 a round: 129 rounds.
     "vllm-log": {"acceptance_length": 1 + 150 / 129, "draft_acceptance_ratio": 150 / 387},
+    "vllm-log, throughput": {"tokens_per_s": 210.0, "tpot_s": 2 / 210},
     "vllm-v0-log": {"acceptance_length": 2149 / 662, "draft_acceptance_ratio": (2149 / 662 - 1) / 4},
     "vllm-metrics": {
         "acceptance_length": 4.5567,
@@ -85,6 +86,7 @@ STATED: dict[str, dict[str, float]] = {
     },
     "sglang-bench": {"workload.batch": 11.78, "workload.prompt_tokens": 302.1, "workload.output_tokens": 195.8},
     "vllm-log": {"decoding.lookahead": 3},
+    "vllm-log, throughput": {"workload.batch": 2},
     "vllm-v0-log": {"decoding.lookahead": 4},
     "vllm-metrics": {"decoding.lookahead": 5},
     "sglang-log": {"workload.batch": 1},
@@ -229,6 +231,16 @@ class TestDefinitions:
         assert finding.read["survival_rates"] == pytest.approx(shares, abs=1e-5)
         assert "2.16 to 2.46 over 2 lines" in told(imported)
 
+    def test_throughput_of_intervals_in_which_the_same_requests_ran(self) -> None:
+        both = files.VLLM_ENGINE_LOG + files.VLLM_LOG.splitlines()[1]
+        imported = read(both)
+        finding = imported.outcome.findings[0]
+        length = 1 + 150 / 129
+        assert finding.label == "K 3, batch 2"
+        assert finding.metrics["round_s"] == pytest.approx(2 / 210 * length)
+        assert finding.derived["round_s"] == "from TPOT x acceptance length"
+        assert "generation throughput of 2 of 4 lines: requests came or went" in told(imported)
+
     def test_drafts_shorter_than_k_are_counted_by_the_length(self) -> None:
         # 100 rounds of n-gram drafts with 150 tokens in all, not 3 each: 60 kept one, 20 two.
         line = (
@@ -277,6 +289,17 @@ class TestDefinitions:
         imported = read(files.SGLANG_LOG)
         assert imported.outcome.findings[0].read["tokens_per_s"] == [0.39, 178.86]
         assert "gen throughput of 1 of 2 lines" in told(imported)
+
+    def test_lists_request_by_request_are_passed_over(self) -> None:
+        run = files.VLLM_BENCH_RUN | {
+            "itls": [[0.01] * 300] * 400,
+            "generated_texts": ['a ] \\ " [ b'] * 3,
+            "errors": [],
+        }
+        assert read(json.dumps(run)).outcome.findings[0].metrics["tpot_s"] == pytest.approx(7.5e-3)
+        text = json.dumps(run, indent=1).replace('mean_itl_ms": 20.7', 'mean_itl_ms": -1')
+        problem = refused(text)
+        assert text.splitlines()[problem.line - 1].strip().startswith('"mean_itl_ms"')
 
     def test_an_endless_rate_is_read_though_it_is_no_json(self) -> None:
         run = files.SGLANG_BENCH_RUN | {"request_rate": float("inf"), "max_concurrency": 8, "accept_length": 3.1}
@@ -339,7 +362,7 @@ class TestMistakes:
             (files.DSPARK.replace('"accept": 2', '"accept": 6'), 13, "prompts.prose[1].accept", "at most k"),
             (files.GENAI_PERF.replace('"ms"', '"parsec"', 1), 3, "request_latency.unit", "a unit of time"),
             (files.LLAMA_BENCH.replace("2597940671", "25979"), 2, "avg_ts", "tokens over avg_ns"),
-            (files.AICONFIGURATOR.replace("3350000000000", "-1"), 3, "gpu.mem_bw", "more than 0"),
+            (files.AICONFIGURATOR.replace("3350000000000", "-1"), 3, "gpu.mem_bw", "a number from 1"),
         ],
     )
     def test_each_is_told_by_line_and_field(self, text: str, line: int, path: str, words: str) -> None:
@@ -379,6 +402,7 @@ class TestScenario:
     def test_the_point_that_agrees_is_taken(self) -> None:
         points = [self.point(decoding__lookahead=k, workload__batch=b) for k in (2, 4) for b in (1, 4)]
         made = with_scenario(read(files.VLLM_BENCH), points, "s.yaml")
+        assert "the file is about a/model; that this is the scenario's target, target, is believed" in told(made)
         (record,) = made.records
         assert record.kind == "measured"
         assert record.axes == {"decoding.lookahead": 4, "workload.batch": 4}

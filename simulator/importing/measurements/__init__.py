@@ -1,9 +1,9 @@
 """Measurements of other tools -> measured records of ours, every definition converted and named.
 
-source.py, fields.py       a file as text, lines and JSON mappings, with the place of every value
+source.py, fields.py, details.py    a file as text, lines and JSON mappings, with the place of every value
 definitions.py             acceptance and times as others define them -> as we do
 serving.py, genai.py       clients: vllm bench serve, SGLang's bench_serving, genai-perf, AIPerf
-vllm_logs.py, prometheus.py, sglang_log.py    servers
+vllm_logs.py, engine_lines.py, prometheus.py, sglang_log.py, log_times.py    servers
 llama_cpp.py               llama-bench, llama-speculative, llama-cli
 answers.py                 Spec-Bench, EAGLE, Medusa
 tables_of_acceptance.py    acceptance lengths by K; rounds one by one

@@ -99,7 +99,7 @@ def _lengths(choice: Fields, model: _Model) -> None:
 
 
 def _finding(name: str, model: _Model) -> Finding:
-    finding = Finding(name, model.first.place())
+    finding = Finding(name, model.first.place(), model=name)
     finding.state("workload.batch", 1, "one question at a time", model.first.place())
     finding.read = {"steps": model.steps, "new_tokens": model.tokens, "wall_time": model.wall_s, "turns": model.turns}
     step_s = model.wall_s / model.steps

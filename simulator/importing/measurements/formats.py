@@ -63,7 +63,13 @@ FORMATS = (
         (_key("total_output_tokens"), _key("total_output_tokens_retokenized", "accept_length")),
     ),
     Format("vllm-metrics", "scrape of vLLM's /metrics", prometheus.read_prometheus, (r"^vllm:[a-z_]+[ {]",)),
-    Format("vllm-log", "vLLM log with SpecDecoding metrics", vllm_logs.read_vllm_log, (r"SpecDecoding metrics:",)),
+    Format(
+        "vllm-log",
+        "vLLM log with SpecDecoding metrics or throughputs",
+        vllm_logs.read_vllm_log,
+        # The first engine has lines about throughput too.
+        (r"SpecDecoding metrics:|\A(?!(?s:.*)Speculative metrics:)(?s:.*)Avg generation throughput:",),
+    ),
     Format("vllm-v0-log", "log of vLLM's first engine", vllm_logs.read_vllm_v0_log, (r"Speculative metrics:",)),
     Format("sglang-log", "SGLang log with Decode batch lines", sglang_log.read_sglang_log, (r"Decode batch\b",)),
     Format(

@@ -35,6 +35,8 @@ class Finding:
 
     label: str
     place: Place
+    model: str = ""
+    """What the file calls the served model."""
     stated: list[Stated] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     """Metrics of a record, in SI units and our definitions."""

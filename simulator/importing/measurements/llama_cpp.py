@@ -38,7 +38,7 @@ def _bench_row(row: Fields, outcome: Outcome) -> None:
         return
     kind = f"tg{made}" if not prompt else f"pp{prompt}" if not made else f"pp{prompt}+tg{made}"
     label = f"{row.data.get('model_type', 'a model')}, {row.data.get('backends', '')}, {kind} at depth {depth}"
-    finding = Finding(label.replace(", ,", ","), row.place())
+    finding = Finding(label.replace(", ,", ","), row.place(), model=str(row.data.get("model_type", "")))
     finding.state("workload.batch", 1, kind, row.place("n_gen"))
     finding.read = {"avg_ns": time_s * 1e9, "n_prompt": prompt, "n_gen": made, "n_depth": depth}
     if made and not prompt:

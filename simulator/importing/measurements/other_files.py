@@ -29,10 +29,10 @@ def read_aiconfigurator(source: Source) -> Outcome:
     values: dict[tuple[str, ...], float] = {}
     for key in ("mem_bw", "mem_capacity", *(rate for rate in _RATES if rate in gpu)):
         value = gpu.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1e21:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= 1e21:
             values["gpu", key] = float(value)
         else:
-            accepts = "a number of more than 0 and at most 1e21" if key in gpu else f"the key '{key}', which is missing"
+            accepts = "a number from 1 to 1e21" if key in gpu else f"the key '{key}', which is missing"
             problems.append(document.place(("gpu", key)).problem(f"gpu.{key}", accepts, None if key in gpu else ""))
     if not any(rate in gpu for rate in _RATES):
         accepts = f"at least one of {', '.join(_RATES)}"

@@ -81,7 +81,7 @@ def _count(source: Source, models: dict[str, Series], match: re.Match[str], valu
 
 
 def _finding(source: Source, model: str, found: Series) -> Finding:
-    finding = Finding(model, source.place(min(line for _, line in found.values())))
+    finding = Finding(model, source.place(min(line for _, line in found.values())), model=model)
     finding.read = {name: value for name, (value, _) in found.items()}
     finding.notes.append("counted since the server started, over whatever load it had")
     if "spec_decode_num_drafts" in found:

@@ -78,5 +78,16 @@ def with_scenario(imported: Imported, points: Sequence[Point], scenario_file: st
     matches, lonely = match(imported.outcome.findings, points, scenario_file)
     name = imported.file.replace("\\", "/").rpartition("/")[2]
     records = tuple(record_of(one, name, imported.format.name) for one in matches)
-    outcome = replace(imported.outcome, left_out=[*imported.outcome.left_out, *lonely])
+    believed = dict.fromkeys(
+        f"the file is about {finding.model}; that this is the scenario's target, {one.point.scenario.target.name}, is"
+        " believed"
+        for one in matches
+        for finding in one.findings
+        if finding.model
+    )
+    outcome = replace(
+        imported.outcome,
+        left_out=[*imported.outcome.left_out, *lonely],
+        notes=[*imported.outcome.notes, *believed],
+    )
     return replace(imported, outcome=outcome, records=records)

@@ -20,6 +20,7 @@ def record_of(match: Match, file: str, format_name: str) -> RunRecord:
         derived |= finding.derived
     provenance: dict[str, Any] = {
         "imported": {"file": file, "format": format_name},
+        "model": " and ".join(dict.fromkeys(finding.model for finding in match.findings if finding.model)),
         "configuration": [finding.label for finding in match.findings],
         "stated": {one.path: _stated(one.value) for finding in match.findings for one in finding.stated},
         "derived": derived,

@@ -28,7 +28,7 @@ class Tool:
 
 
 VLLM = Tool("vLLM", ("model_id", "tokenizer_id"), "spec_decode_acceptance_length")
-SGLANG = Tool("SGLang", ("model", "model_id", "backend"), "accept_length")
+SGLANG = Tool("SGLang", ("model", "model_id", "tokenizer_id", "backend"), "accept_length")
 
 
 def read_vllm(source: Source) -> Outcome:
@@ -57,7 +57,8 @@ def _run(run: Fields, tool: Tool) -> Finding:
     _acceptance(run, finding, tool)
     model = next((run.data[key] for key in tool.model if isinstance(run.data.get(key), str)), "a run")
     batch = next((f"batch {one.value:g}" for one in finding.stated if one.path == "workload.batch"), "")
-    finding.label = ", ".join(part for part in (str(model), batch) if part)
+    finding.model = str(model)
+    finding.label = ", ".join(part for part in (finding.model, batch) if part)
     _throughput(run, finding)
     if not finding.metrics and not run.problems:
         run.refuse("mean_tpot_ms", "a time, as mean_tpot_ms or median_tpot; there is none of any kind")

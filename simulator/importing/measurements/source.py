@@ -10,6 +10,7 @@ from pathlib import Path
 
 from simulator.errors import ConfigError, Problem
 from simulator.importing.json_text import parse_json
+from simulator.importing.measurements.details import emptied
 from simulator.importing.measurements.fields import Fields
 from simulator.spec.document import Document, Place, shorten
 from simulator.spec.source import parse, read
@@ -83,7 +84,7 @@ class Source:
 
     def _parsed(self, text: str, before: int) -> Document:
         try:
-            return parse_json(_ENDLESS_RATE.sub(r'\1"inf"   ', text), self.file)
+            return parse_json(emptied(_ENDLESS_RATE.sub(r'\1"inf"   ', text)), self.file)
         except ConfigError as error:
             raise ConfigError(tuple(replace(p, line=p.line + before) for p in error.problems)) from None
 

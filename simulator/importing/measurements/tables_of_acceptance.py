@@ -52,7 +52,7 @@ def _refuse(document: Document, path: PathKey, accepts: str) -> NoReturn:
 def _golden(document: Document, path: PathKey, value: float) -> Finding:
     model, mode, ahead = path
     place = document.place(path)
-    finding = Finding(f"{model}, {mode}, K {ahead}", place)
+    finding = Finding(f"{model}, {mode}, K {ahead}", place, model=str(model))
     finding.state("decoding.lookahead", float(ahead), "key", place)
     finding.put("acceptance_length", value)
     finding.converted.append(

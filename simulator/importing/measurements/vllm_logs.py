@@ -13,6 +13,7 @@ from simulator.importing.measurements.definitions import (
     put_survival,
     survival_off,
 )
+from simulator.importing.measurements.engine_lines import SIGN, EngineLines
 from simulator.importing.measurements.found import Finding, Outcome
 from simulator.importing.measurements.log_times import Clock
 from simulator.importing.measurements.source import Source
@@ -60,22 +61,22 @@ class _Line:
 
 
 def read_vllm_log(source: Source) -> Outcome:
-    """Lines `SpecDecoding metrics`: counts of one interval each, which are added up."""
-    outcome, clock, sums = Outcome(), Clock(source), _Sums()
+    """Lines `SpecDecoding metrics`: counts of one interval each, which are added up; and lines about throughput."""
+    outcome, clock, sums, engines = Outcome(), Clock(source), _Sums(), EngineLines()
     for number, line in enumerate(source.lines, 1):
         match = _V1.search(line)
-        if match is None:
+        if match is None and SIGN not in line:
             continue
-        clock.check(number, line)
-        why = _add(sums, match[1], number)
+        process = clock.check(number, line)
+        why = _add(sums, match[1], number) if match else engines.add(number, line, process)
         if why:
             outcome.unreadable.append((number, why))
-    if not sums.rounds:
-        number, why = outcome.unreadable[0] if outcome.unreadable else (1, "none with drafted tokens")
-        raise source.refusal(number, "SpecDecoding metrics", f"a whole line of vLLM's metrics with drafts; {why}")
-    outcome.findings.append(_of_sums(source, sums))
-    if any("Avg generation throughput" in line for line in source.lines):
-        outcome.left_out.append("generation throughput: over intervals of the clock, idle time and prefill included")
+    acceptance = _of_sums(source, sums) if sums.rounds else None
+    outcome.findings = [one.finish() for one in engines.findings(source, acceptance, outcome)]
+    if not outcome.findings:
+        number, why = outcome.unreadable[0] if outcome.unreadable else (1, "there are none")
+        accepts = f"a whole line of vLLM's metrics with drafts, or intervals in which the same requests ran; {why}"
+        raise source.refusal(number, "SpecDecoding metrics", accepts)
     return outcome
 
 
@@ -139,7 +140,6 @@ def _of_sums(source: Source, sums: _Sums) -> Finding:
     put_ratio(finding, sums.accepted, sums.drafted, "vLLM's Accepted / Drafted")
     put_survival(finding, [one / sums.rounds for one in sums.survived], "vLLM's definition")
     finding.read |= {"accepted": sums.accepted, "drafted": sums.drafted, "lines": lines}
-    finding.notes.append("the log has no times of steps: only acceptance is compared")
     return finding
 
 
