@@ -99,6 +99,8 @@ def measurement(  # noqa: PLR0917
 
     if out is not None and out.exists() and not force:
         raise ConfigError((Problem(str(out), 0, 0, "", "", "a file that is not there yet; --force overwrites it"),))
+    if settings and scenario is None:
+        raise ConfigError((Problem(f"--set {settings[0][:80]}", 0, 0, "", "", "--scenario FILE beside it"),))
     imported = import_measurement(file, format_name, only)
     if scenario is not None:
         imported = with_scenario(imported, load_scenario(scenario, settings or ()), scenario)

@@ -107,6 +107,10 @@ def test_set_picks_the_point_where_the_log_does_not(tmp_path: Path, swept: Path)
     assert record["metrics"]["acceptance_length"] == pytest.approx(2149 / 662)
 
 
+def test_set_is_of_a_scenario(bench: Path) -> None:
+    assert "--scenario FILE beside it" in sps("import", "measurement", str(bench), "--set", "workload.batch=4").stderr
+
+
 def test_a_file_that_is_there_is_kept(tmp_path: Path, swept: Path, bench: Path) -> None:
     out = tmp_path / "k4.json"
     out.write_text("mine", encoding="utf-8")

@@ -287,7 +287,8 @@ class TestDefinitions:
 
     def test_the_first_throughput_after_a_prefill_is_left_out(self) -> None:
         imported = read(files.SGLANG_LOG)
-        assert imported.outcome.findings[0].read["tokens_per_s"] == [0.39, 178.86]
+        spread = imported.outcome.findings[0].read["gen throughput"]
+        assert (spread["n"], spread["least"], spread["most"]) == (2, 0.39, 178.86)
         assert "gen throughput of 1 of 2 lines" in told(imported)
 
     def test_lists_request_by_request_are_passed_over(self) -> None:
@@ -328,6 +329,7 @@ class TestMistakes:
                 "spec_decode_per_position_acceptance_rates",
                 "rates that never rise",
             ),
+            (files.VLLM_BENCH.replace("512.0", "51.2"), 11, "output_throughput", "total_output_tokens / duration"),
             (files.EAGLE.replace('"question_id": 82', '"question_id": 81'), 2, "question_id", "each question once"),
             (files.EAGLE.replace("[20000]", "[-3]"), 2, "choices[0].new_tokens[0]", "a whole number from 0"),
             (files.EAGLE.replace("[20000]", "[0]"), 2, "choices[0].new_tokens", "more than 0 tokens in every answer"),

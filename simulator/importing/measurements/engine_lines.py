@@ -6,7 +6,7 @@ import re
 import statistics
 from dataclasses import dataclass, field
 
-from simulator.importing.measurements.found import Finding, Outcome
+from simulator.importing.measurements.found import Finding, Outcome, spread
 from simulator.importing.measurements.source import Source
 
 SIGN = "Avg generation throughput:"
@@ -63,7 +63,7 @@ class EngineLines:
                 finding.notes.append("acceptance is that of the whole log, whatever ran together")
         speed = statistics.median(speeds)
         finding.state("workload.batch", running, "Running", place)
-        finding.read["generation_throughput"] = speeds
+        finding.read["generation_throughput"] = spread(speeds)
         many = f"median of {len(speeds)} interval{'s' * (len(speeds) != 1)}"
         finding.put("tokens_per_s", speed, f"{many} of generation throughput")
         finding.put("tpot_s", running / speed, "Running / generation throughput")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +85,11 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     unreadable: list[tuple[int, str]] = field(default_factory=list)
     """Lines of a log that should have been read and could not: their number, and why."""
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Many values of a log in four: a record is no place for all of them."""
+    return {"n": len(values), "least": min(values), "median": statistics.median(values), "most": max(values)}
 
 
 def shown(metric: str, value: float) -> str:

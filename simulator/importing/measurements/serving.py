@@ -172,6 +172,10 @@ def _throughput(run: Fields, finding: Finding) -> None:
         value = run.number(key)
         if value is not None:
             finding.read[key] = value
+    total, duration = run.number("total_output_tokens"), run.number("duration", above=True)
+    speed = finding.read.get("output_throughput")
+    if speed is not None and total and duration and not 0.98 < speed * duration / total < 1.02:
+        run.refuse("output_throughput", f"total_output_tokens / duration, about {total / duration:.4g}")
     if "output_throughput" in finding.read:
         finding.left_out.append(
             "output_throughput: of all requests over the whole run, prefill and idle time included; tokens_per_s is of "

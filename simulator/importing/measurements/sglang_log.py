@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 
 from simulator.importing.measurements.definitions import MOST_TOKENS, put_length
-from simulator.importing.measurements.found import Finding, Outcome
+from simulator.importing.measurements.found import Finding, Outcome, spread
 from simulator.importing.measurements.log_times import Clock
 from simulator.importing.measurements.source import Source
 
@@ -82,11 +82,12 @@ def _finding(source: Source, running: int, lines: list[_Line]) -> Finding:
     finding = Finding(f"batch {running}", place)
     finding.state("workload.batch", running, "#running-req", place)
     lengths = [line.length for line in lines if line.length is not None]
-    finding.read = {"lines": len(lines), "accept_len": lengths, "tokens_per_s": [line.tokens_per_s for line in lines]}
+    finding.read = {"gen throughput": spread([line.tokens_per_s for line in lines])}
     if lengths:
         # Every line is of as many passes, so that the plain mean weighs rounds alike.
         many = f", mean of {len(lengths)} lines" if len(lengths) > 1 else ""
         put_length(finding, statistics.fmean(lengths), f"SGLang's definition{many}")
+        finding.read["accept len"] = spread(lengths)
         finding.left_out.append(
             "accept rate: accept len / draft tokens of the tree, root included, in some versions, accepted / proposed "
             "in others; draft_acceptance_ratio is not taken from it"
