@@ -126,7 +126,7 @@ class Steps:
             own = "draft_first_step" if in_one_pass(draft) else "draft_step"
             known = alone[own] if own in alone else self._draft(draft, 1, None)
             found[own] = self._met("draft_step", given.draft_step_s, known)
-            for name in {"draft_first_step", "draft_prefill"}.intersection(alone) - {own}:
+            for name in (n for n in ("draft_first_step", "draft_prefill") if n in alone and n != own):
                 found[name] = found[own].shared(alone[name].seconds, "as the draft step")
         verified = {
             tokens: self._met(f"verify_step[{tokens}]", seconds, self._verify(draft, tokens))

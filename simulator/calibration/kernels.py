@@ -22,6 +22,10 @@ FEW_ROWS = 16
 """Up to so many rows a matrix multiplication waits for memory, whatever the number."""
 LEAST_NOISE = 0.01
 """Relative noise of a published time is at least this: they are given with three or four figures."""
+HIDDEN = 1.1
+"""Up to so many times the time of memory, arithmetic is hidden behind it."""
+TILE = 128
+"""Rows of a tile of the matrix units (NVIDIA's 128 x 128 and 128 x 256 kernels)."""
 OUT_OF_CACHE = 1.25
 """Times the size of the cache that repeatedly read bytes must have, to come from memory."""
 NEGLIGIBLE = 0.1
@@ -164,7 +168,8 @@ def fit_matmuls(gemms: Sequence[Gemm], held_out: Sequence[bool], chip: Chip) -> 
     a_byte = np.maximum(fit.values[1:], 1e-3)
     knots = zip([FEW_ROWS, *counts], [a_byte[0], *np.maximum(a_byte[1:], a_byte[0])], strict=True)
     each = gemms[0].bytes_each
-    rates = tuple((n, 2 * n * chip.bytes_per_s / (each * float(time) * chip.flop_per_s)) for n, time in knots)
+    timed = [(n, float(time), 2 * n * chip.bytes_per_s / (each * float(time) * chip.flop_per_s)) for n, time in knots]
+    rates = _behind_memory(timed, float(a_byte[0]))
     errors = np.sqrt(np.diag(fit.covariance))
     judged = tuple(
         Judged(f"{gemm.rows} x {gemm.contract} x {gemm.out}", role, gemm.seconds, float(predicted))
@@ -172,6 +177,17 @@ def fit_matmuls(gemms: Sequence[Gemm], held_out: Sequence[bool], chip: Chip) -> 
     )
     named = {"kernel": float(errors[0]), "time_a_byte": float(errors[1])}
     return Matmuls(float(fit.values[0]), float(1 / a_byte[0]), rates, named, judged)
+
+
+def _behind_memory(timed: Sequence[tuple[int, float, float]], memory: float) -> tuple[tuple[int, float], ...]:
+    """Efficiency of arithmetic by rows: where memory takes as long, what is seen is its lower end alone.
+
+    There a tile of the matrix units is taken to be computed as fast as at the first count where arithmetic shows,
+    however few of its rows are used, where that is more: weights of fewer bytes must not wait for what was memory.
+    """
+    hidden = {n for n, time, _ in timed if time <= HIDDEN * memory}
+    shown = next((rate for n, _, rate in timed if n not in hidden), 0.0)
+    return tuple((n, max(rate, shown * min(1.0, n / TILE)) if n in hidden else rate) for n, _, rate in timed)
 
 
 def _by_rows(gemm: Gemm, counts: Sequence[int], chip: Chip) -> list[float]:

@@ -171,6 +171,7 @@ def _assumptions(kernels: Kernels) -> list[str]:
         "no launch gaps and no host time; an engine's overheads of a step and of a round come on top",
         f"a layer has {matmuls}, one attention with {attention}, and {kernels.small.words}",
         "fixed times are upper ends where a graph of one or two kernels was replayed alone: its launch is in them",
+        "where memory binds, a tile of 128 rows computes as fast as at the first count where arithmetic shows",
         "attention of fewer new tokens than the first point of attention_efficiency computes at that point's rate",
         kernels.sampling.words,
     ]

@@ -22,15 +22,16 @@ from simulator.spec.terms import COMPONENTS, DISTRIBUTION_METRICS, MECHANISMS, m
 from simulator.units import format_quantity
 from tests.builders import PROFILE, model, scenario
 
-FILES = sorted(SCENARIOS.glob("*.yaml")) + sorted((SCENARIOS / "published").glob("*.yaml"))
+FILES = sorted(SCENARIOS.glob("*.yaml")) + sorted((SCENARIOS / "published" / "sweeps").glob("*.yaml"))
 
 
 def used(scenario: Scenario) -> Scenario:
-    """``scenario`` with no calibration but its own, as a record keeps it."""
+    """``scenario`` with no calibration and no engine but its own, as a record keeps it."""
     hardware = scenario.deployment.hardware
     known = {name: one for name, one in hardware.calibrations.items() if name == scenario.deployment.calibration}
+    engines = {name: one for name, one in hardware.engines.items() if name == scenario.deployment.engine}
     deployment = scenario.deployment.model_copy(
-        update={"hardware": hardware.model_copy(update={"calibrations": known})}
+        update={"hardware": hardware.model_copy(update={"calibrations": known, "engines": engines})}
     )
     return scenario.model_copy(update={"deployment": deployment})
 
