@@ -27,7 +27,7 @@ FREE = {
     "hop_latency": Free(1e-6, 0.0, 1e-5),
     "layer_overhead": Free(2e-5, 0.0, 1e-4),
     "step_overhead": Free(5e-4, 0.0, 2e-3),
-    "sampling_per_logit": Free(5e-9, 0.0, 5e-8),
+    "sorting_per_logit": Free(5e-9, 0.0, 5e-8),
 }
 SLOWER_BY = 0.01
 """'Slower on 16 chips than on 4' is taken as at least 1 %."""
@@ -41,7 +41,7 @@ def parameters(values: Mapping[str, float]) -> dict[str, Any]:
         "layer_overhead": f"{values['layer_overhead']!r} s",
         "step_overhead": f"{values['step_overhead']!r} s",
         "all_reduce": {"algorithm": "ring", "hop_latency": f"{values['hop_latency']!r} s"},
-        "sampling": {"per_logit": f"{values['sampling_per_logit']!r} s"},
+        "sampling": {"sort_per_logit": f"{values['sorting_per_logit']!r} s"},
         "round_overhead": "0 s",
     }
 

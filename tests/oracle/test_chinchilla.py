@@ -91,7 +91,7 @@ def test_the_committed_numbers_are_those_of_the_fit() -> None:
     assert parameters.all_reduce.hop_latency_s == pytest.approx(fitted["hop_latency"], rel=0.01)
     assert parameters.layer_overhead_s == pytest.approx(fitted["layer_overhead"], rel=0.01)
     assert parameters.step_overhead_s == pytest.approx(fitted["step_overhead"], rel=0.01)
-    assert parameters.sampling.per_logit_s == pytest.approx(fitted["sampling_per_logit"], rel=0.01)
+    assert parameters.sampling.sort_per_logit_s == pytest.approx(fitted["sorting_per_logit"], rel=0.01)
 
 
 def test_deep_against_wide_at_equal_parameters() -> None:
