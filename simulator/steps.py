@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -291,11 +292,13 @@ class Steps:
         hardware, parameters = self.scenario.deployment.hardware, self._parameters(degree, model.rate_dtype)
         if (engine := self.engine) is not None:
             host_s, fixed = engine.draft_step_s if draft else engine.step_s, engine.fixed_times
-            changed = {
+            changed: dict[str, Any] = {
                 "step_overhead_s": fixed * parameters.step_overhead_s + host_s,
                 "layer_overhead_s": fixed * parameters.layer_overhead_s,
                 "layer_overhead_many_rows_s": fixed * parameters.layer_overhead_many_rows_s,
             }
+            wires = parameters.all_reduce
+            changed |= {"all_reduce": wires.slower(engine.collective_s)} if wires is not None else {}
             parameters = parameters.model_copy(update=changed)
         return Machine(hardware, parameters, links, model.rate_dtype, self.scenario.decoding.sorts)
 

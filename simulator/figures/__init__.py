@@ -4,14 +4,14 @@ style.py   colours, symbols, dashes and patterns; the layout that reads at 400 p
 curves.py  predicted against seen, time to N tokens
 speedup.py speedup over K
 held_out.py  errors of held-out shapes
-published.py  what others measured over what is predicted
+publications.py  what others measured over what is predicted
 bars.py    the round and its parts, the step and its mechanisms
 """
 
 from simulator.figures.bars import mechanisms, rounds
 from simulator.figures.curves import parity, time_to_tokens
 from simulator.figures.held_out import held_out
-from simulator.figures.published import published
+from simulator.figures.publications import published
 from simulator.figures.speedup import speedup
 
 __all__ = ["held_out", "mechanisms", "parity", "published", "rounds", "speedup", "time_to_tokens"]

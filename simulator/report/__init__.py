@@ -3,12 +3,12 @@
 page.py      the frame: head, style, plotly once, the script that draws
 sections.py  what stands on the page, from the question to the provenance
 validation.py  the page of a validation
-published.py   the page of a validation against published values
+publications.py   the page of a validation against published values
 page.css, page.js
 """
 
 from simulator.report.page import rendered, report
-from simulator.report.published import published_page
+from simulator.report.publications import published_page
 from simulator.report.validation import validation_page
 
 __all__ = ["published_page", "rendered", "report", "validation_page"]

@@ -30,6 +30,8 @@ class Engine(Strict):
     """What was assumed rather than fitted."""
     fixed_times: Annotated[float, Field(ge=0, le=100)] = 1.0
     """Factor on the fixed times of kernels: below 1 where they are fused, above 1 where each is launched alone."""
+    collective_s: Seconds = 0.0
+    """What each collective takes longer than in the calibration: another library, or launches that nothing hides."""
     step_s: Seconds = 0.0
     """Host time of a pass of the target that the chip waits for."""
     draft_step_s: Seconds = 0.0

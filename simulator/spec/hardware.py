@@ -140,6 +140,12 @@ class AllReduceCost(Strict):
         _increasing("larger", tuple((p.payload_bytes, p.base_s) for p in self.larger), "payloads")
         return self
 
+    def slower(self, seconds: float) -> AllReduceCost:
+        """The same with every all-reduce longer by ``seconds``."""
+        later = tuple(one.model_copy(update={"base_s": one.base_s + seconds}) for one in self.larger)
+        table = tuple(point.model_copy(update={"time_s": point.time_s + seconds}) for point in self.table)
+        return self.model_copy(update={"base_s": self.base_s + seconds, "larger": later, "table": table})
+
     def by_payload(self) -> tuple[tuple[float, AllReduceCost], ...]:
         """The smallest payload of each algorithm, rising from 0, and its cost."""
         known = [(0.0, self.model_copy(update={"larger": ()}))]

@@ -23,6 +23,7 @@ from simulator.units import UnitProblem, parse_quantity
 
 PUBLISHED = library.SCENARIOS / "published"
 RATES = ("tokens_per_s",)
+_NOTHING = {"kind": "rate", "acceptance_rate": 0.0}
 RATIOS = ("speedup", "round_cost", "acceptance_length")
 ACCEPTED = ("speedup", "tpot_s", "tokens_per_s", "e2e_s", "acceptance_length")
 """Metrics that depend on how many tokens of a round are accepted."""
@@ -165,6 +166,11 @@ def _taken(document: Document, key: str, problems: list[Problem]) -> Document | 
 
 def _entries(base: Document, rows: Document, path: Path, problems: list[Problem]) -> tuple[Entry, ...]:
     found = []
+    alone = base.copy()
+    alone.data.setdefault("name", "rows")
+    alone.data.setdefault("acceptance", _NOTHING)
+    if point_of(alone, {}, path.parent, problems) is None:
+        return ()  # what is wrong in the scenario itself is told once, not by every row
     for index, document in enumerate(rows.items(())):
         try:
             row = Row.model_validate(document.data)
@@ -194,13 +200,16 @@ def _scenario(
     named.data.setdefault("name", name)
     stated = "acceptance" in named.data or any(key[0] == "acceptance" for key in chosen)
     if not stated:
-        named.data["acceptance"] = {"kind": "rate", "acceptance_rate": 0.0}
-    before = len(problems)
-    scenario = point_of(named, chosen, path.parent, problems)
+        named.data["acceptance"] = dict(_NOTHING)
+    wrong: list[Problem] = []
+    scenario = point_of(named, chosen, path.parent, wrong)
     if scenario is None:
-        # What is wrong in the scenario itself is told once, not by every row.
-        place = document.place(())
-        problems[before:] = [p if p.line else place.problem(p.path, p.accepts, p.found) for p in problems[before:]]
+        # The scenario is right without what this row sets, so that is where the mistake is.
+        last = document.data.get("set") or {}
+        place, end = document.place(()), document.place((*(("set",) if last else ()), *list(last)[-1:]))
+        within = range(place.line, max(end.line, place.line) + 1)
+        here = (p for p in wrong if p.file == place.file and p.line in within)
+        problems += list(here) or [place.problem(p.path, p.accepts, p.found) for p in wrong]
         return None
     if row.acceptance_length is not None:
         return _accepting(scenario, row, document, problems)

@@ -10,7 +10,7 @@ answer.py     the first answer: fits, plain decoding, a round, when it pays
 held_out.py  what a validation found
 measured_parts.py  parts of measured steps and rounds
 points.py     one record a row: what a sweep predicts, what was measured
-published.py  what others measured beside what is predicted of it
+publications.py  what others measured beside what is predicted of it
 """
 
 from simulator.tables.agreement import (
@@ -27,7 +27,7 @@ from simulator.tables.held_out import criteria, every_held_out, validation_error
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
 from simulator.tables.points import calibration_words, measurements, sweep
-from simulator.tables.published import (
+from simulator.tables.publications import (
     published_errors,
     published_orders,
     published_reasons,

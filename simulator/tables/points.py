@@ -173,7 +173,9 @@ def _calibration(view: View) -> list[str]:
         return [f"no calibration: datasheet peaks without any overhead. {times} are a floor, NOT a prediction."]
     told: Mapping[str, Any] = view.record.provenance.get("calibration") or {}
     free, fitted = told.get("free_parameters", "?"), told.get("fitted_values", "?")
-    names = _few([str(one) for one in told.get("free_parameter_names", ())])
+    named = [str(one) for one in told.get("free_parameter_names", ())]
+    # Of many the profile has the list.
+    names = _few(named) if len(named) <= 2 * _NAMED else ""
     words = f"calibration {name}: {free} free parameter{'s' * (free != 1)}{f' ({names})' if names else ''}"
     words += f" fitted to {fitted} value{'s' * (fitted != 1)}"
     if isinstance(residual := told.get("residual"), float | int):

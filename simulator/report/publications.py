@@ -20,15 +20,15 @@ def published_page(rows: Sequence[Judged], published: Sequence[Published]) -> Pa
     """Verdict, errors by quantity, chip, engine and source, figures, what cannot be true, every value."""
     drawn = figures.published(rows)
     found = [*summaries(rows), *crossed(published)]
-    by = {"quantity": "quantity", "hardware": "hardware", "engine": "engine", "source": "source", "cross": "cross"}
-    told = tuple(tables.published_errors(found, key) for key in by)
+    by = ("quantity", "hardware", "engine", "source", "cross")
+    told = tuple(table for key in by if (table := tables.published_errors(found, key)).rows)
     reasons = tuple(tables.published_reasons(rows))
     sections = (
         Section("", words=tuple(tables.published_verdict(rows))),
         Section("Signs and orders", tables=(tables.published_orders(orders(rows)),)),
         Section("Errors", tables=told),
-        *(Section("", figures=(Figure(drawn[name], caption),)) for name, caption in _CAPTIONS.items()),
-        Section("What cannot be true, and what is not predicted", words=reasons),
+        *(Section("", figures=(Figure(drawn[name], words),)) for name, words in _CAPTIONS.items() if name in drawn),
+        *([Section("What cannot be true, and what is not predicted", words=reasons)] if reasons else []),
         Section("Every value", tables=(tables.published_rows(rows),), folded=True),
         Section(
             "Sources", words=tuple(f"{one.about.name}: {one.about.title}, {one.about.source}" for one in published)

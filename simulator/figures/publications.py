@@ -11,14 +11,16 @@ from simulator.validation.published import Judged
 
 
 def published(rows: Sequence[Judged]) -> Mapping[str, go.Figure]:
-    """The figures by name, of the rows whose errors count."""
+    """The figures by name, of the rows whose errors count; none without rows."""
     counted = [row for row in rows if row.counted]
     times = [row for row in counted if row.quantity != "speedup"]
-    return {
-        "parity": _parity(times, "time a step, round or token, ms", _milliseconds),
-        "speedup": _parity([row for row in counted if row.quantity == "speedup"], "speedup", lambda _, value: value),
-        "errors": _errors(counted),
+    gains = [row for row in counted if row.quantity == "speedup"]
+    drawn = {
+        "parity": _parity(times, "time a step, round or token, ms", _milliseconds) if times else None,
+        "speedup": _parity(gains, "speedup", lambda _, value: value) if gains else None,
+        "errors": _errors(counted) if any(row.entry.row.use == "test" for row in counted) else None,
     }
+    return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
 def _milliseconds(row: Judged, value: float) -> float:
