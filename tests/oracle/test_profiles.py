@@ -114,12 +114,12 @@ SECOND = {
 
 
 def figures(known: HardwareProfile) -> Second:
-    shared = isinstance(known.topology, SharedMemoryTopology)
+    topology = known.topology
     return Second(
         known.peaks.matmul["bfloat16"].value_flop_per_s,
         known.peaks.hbm_bandwidth.value_bytes_per_s,
         known.peaks.hbm_capacity.value_bytes,
-        0.0 if shared else known.topology.link_bandwidth.value_bytes_per_s,
+        0.0 if isinstance(topology, SharedMemoryTopology) else topology.link_bandwidth.value_bytes_per_s,
     )
 
 
