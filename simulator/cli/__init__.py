@@ -57,11 +57,7 @@ app.command("list")(list_known)
 
 imports = typer.Typer(help="Write files of ours from files of other tools.", no_args_is_help=True)
 imports.command("model")(importing.model)
-
-
-@imports.callback()
-def _imports() -> None:
-    """Keeps `model` a word of its own as long as there is no other."""
+imports.command("measurement")(importing.measurement)
 
 
 app.add_typer(imports, name="import")

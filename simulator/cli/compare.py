@@ -64,6 +64,7 @@ def told(comparison: Comparison) -> list[str]:
     sections += [published.text()] if published.rows else []
     warnings = (*tables.status_lines(comparison), *tables.flag_lines(comparison), *tables.anchor_lines(comparison))
     sections += ["\n".join(tables.wrapped(*warnings))]
+    sections += ["\n".join(tables.wrapped(*tables.derived_lines(comparison)))]
     missing = (f"not compared: {line}" for line in tables.missing_lines(comparison, _SHOWN_MISSING))
     sections += ["\n".join(tables.wrapped(*missing))]
     return "\n\n".join(section for section in sections if section).splitlines()

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from simulator.cli.options import Settings
 from simulator.errors import ConfigError, Problem
 
 Config = Annotated[Path, typer.Argument(metavar="CONFIG.json", help="The config.json of a model or a draft head.")]
@@ -61,3 +62,61 @@ def model(  # noqa: PLR0913, PLR0917
         return
     typer.echo(f"model: {write(out, text)}")
     typer.echo(f"next: sps init --model {shlex.quote(str(out))} --hardware NAME --chips N")
+
+
+Measured = Annotated[Path, typer.Argument(metavar="FILE", help="A result file, a log or a table of another tool.")]
+FormatName = Annotated[
+    str | None, typer.Option("--format", metavar="NAME", help="Its format; told from the content unless given.")
+]
+About = Annotated[
+    str | None,
+    typer.Option("--scenario", metavar="SCENARIO.yaml", help="What was measured; of a sweep, the point that agrees."),
+]
+Only = Annotated[
+    str | None, typer.Option("--only", metavar="TEXT", help="Only configurations whose name has this text in it.")
+]
+
+
+def measurement(  # noqa: PLR0917
+    file: Measured,
+    format_name: FormatName = None,
+    out: Out = None,
+    scenario: About = None,
+    settings: Settings = None,
+    only: Only = None,
+    force: Force = False,
+) -> None:
+    """Write measured records for what another tool measured; every definition converted is named on stderr.
+
+    Formats: results of vllm bench serve, SGLang's bench_serving, genai-perf and AIPerf; logs and /metrics of vLLM; logs
+    of SGLang; llama-bench, llama-speculative and llama-cli; answers of Spec-Bench, EAGLE and Medusa; acceptance lengths
+    by K; nccl-tests.
+    """
+    from simulator.cli.files import records_json, to_json, write
+    from simulator.importing.measurements import import_measurement, with_scenario
+    from simulator.importing.measurements.words import data_of, needs, report_lines
+    from simulator.spec.load import load_scenario
+
+    if out is not None and out.exists() and not force:
+        raise ConfigError((Problem(str(out), 0, 0, "", "", "a file that is not there yet; --force overwrites it"),))
+    if settings and scenario is None:
+        raise ConfigError((Problem(f"--set {settings[0][:80]}", 0, 0, "", "", "--scenario FILE beside it"),))
+    imported = import_measurement(file, format_name, only)
+    if scenario is not None:
+        imported = with_scenario(imported, load_scenario(scenario, settings or ()), scenario)
+    elif imported.outcome.findings and out is not None:
+        raise ConfigError((Problem("--out", 0, 0, "", "", "--scenario FILE beside it: a record is about a scenario"),))
+    for line in report_lines(imported):
+        typer.echo(line, err=True)
+    if imported.records:
+        text = records_json(imported.records)
+    else:
+        text = imported.outcome.written or to_json(data_of(imported))
+    if imported.outcome.findings and not imported.records:
+        typer.echo(needs(imported), err=True)
+    if out is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    typer.echo(f"{'records' if imported.records else 'written'}: {write(out, text)}")
+    if imported.records:
+        typer.echo(f"next: sps compare PREDICTED.json {shlex.quote(str(out))}")

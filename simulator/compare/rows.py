@@ -65,11 +65,11 @@ def rows(pair: Pair, flags: tuple[Flag, ...]) -> Iterator[Row | NotCompared]:
         else:
             codes = tuple(flag.code for flag in flags if flag.term == term)
             yield _row(pair.predicted, term, predicted[term], seen[term], pair.reference.record.kind, flags=codes)
-    for one, other, kind in ((predicted, seen, pair.reference), (seen, predicted, pair.predicted)):
+    for one, other, view in ((predicted, seen, pair.reference), (seen, predicted, pair.predicted)):
         # A distribution is missed once, not once for each of its parts.
         for name in dict.fromkeys(term.partition(".")[0] for term in one if term not in other):
             if name not in _ONLY_PREDICTED:
-                yield NotCompared(name, f"not in the {kind.record.kind} record")
+                yield NotCompared(name, f"not in the {'log' if view.imported else f'{view.record.kind} record'}")
 
 
 def _order(term: str) -> tuple[int, str]:

@@ -83,6 +83,11 @@ class View:
         return self.record.kind in PREDICTED_KINDS
 
     @property
+    def imported(self) -> bool:
+        """Whether it was read from a log or result of another tool, which has only some of the terms."""
+        return "imported" in self.record.provenance
+
+    @property
     def validated(self) -> bool:
         """Whether predictions like this one were checked against measurements."""
         return self.record.validation.state == "validated"

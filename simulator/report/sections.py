@@ -76,7 +76,7 @@ def sections(comparison: Comparison) -> Page:
 
 def _verdict(comparison: Comparison) -> Section:
     warnings = (*tables.status_lines(comparison), *tables.flag_lines(comparison), *tables.anchor_lines(comparison))
-    return Section("", words=(*tables.verdicts(comparison), *warnings))
+    return Section("", words=(*tables.verdicts(comparison), *warnings, *tables.derived_lines(comparison)))
 
 
 def _by_point(comparison: Comparison) -> Section:

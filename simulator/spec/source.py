@@ -224,16 +224,21 @@ def _line_and_column(text: str, position: int) -> tuple[int, int]:
     return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
 
 
-def read(path: Path, shown_as: str | None = None, parser: Callable[[str, str], Document] = parse) -> Document:
+def read(
+    path: Path,
+    shown_as: str | None = None,
+    parser: Callable[[str, str], Document] = parse,
+    most_bytes: int = MAX_FILE_BYTES,
+) -> Document:
     """Read and parse one file, of YAML unless ``parser`` reads something else.
 
     Raises:
-        ConfigError: the file is missing, not a file, not UTF-8, larger than ``MAX_FILE_BYTES``, or not YAML.
+        ConfigError: the file is missing, not a file, not UTF-8, larger than ``most_bytes``, or not YAML.
     """
     name = shown_as or str(path)
     line = column = 0
     try:
-        return parser(_text(path), name)
+        return parser(_text(path, most_bytes), name)
     except OSError as error:
         reasons = {
             FileNotFoundError: "an existing file; there is none of this name",
@@ -246,16 +251,16 @@ def read(path: Path, shown_as: str | None = None, parser: Callable[[str, str], D
         line, column = _line_and_column(before, len(before))
         accepts = "UTF-8 text; here it is encoded in another way"
     except OverflowError:
-        accepts = f"a file of at most {MAX_FILE_BYTES:,} bytes"
+        accepts = f"a file of at most {most_bytes:,} bytes"
     except ValueError:
         accepts = "the name of a file; this one has a character that no name may have"
     raise ConfigError((Place(name, line, column, "").problem("", accepts),))
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, most_bytes: int) -> str:
     # One byte more than is accepted, and no more: the file may be a pipe or a device without end.
     with path.open("rb") as file:
-        raw = file.read(MAX_FILE_BYTES + 1)
-    if len(raw) > MAX_FILE_BYTES:
+        raw = file.read(most_bytes + 1)
+    if len(raw) > most_bytes:
         raise OverflowError
     return raw.decode("utf-8-sig")

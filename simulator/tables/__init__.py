@@ -34,7 +34,15 @@ from simulator.tables.publications import (
     published_rows,
     published_verdict,
 )
-from simulator.tables.verdicts import flag_lines, missing_lines, ranking_verdicts, rankings, status_lines, verdicts
+from simulator.tables.verdicts import (
+    derived_lines,
+    flag_lines,
+    missing_lines,
+    ranking_verdicts,
+    rankings,
+    status_lines,
+    verdicts,
+)
 
 __all__ = [
     "WIDTH",
@@ -49,6 +57,7 @@ __all__ = [
     "by_term",
     "calibration_words",
     "criteria",
+    "derived_lines",
     "every_held_out",
     "flag_lines",
     "in_place",

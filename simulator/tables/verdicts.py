@@ -89,6 +89,18 @@ def flag_lines(comparison: Comparison) -> list[str]:
     ]
 
 
+def derived_lines(comparison: Comparison) -> list[str]:
+    """Of imported records, how the compared values were had that their logs do not have as such."""
+    compared = {(row.question, row.term) for row in comparison.record_rows}
+    found: dict[str, list[str]] = {}
+    for view in comparison.views:
+        derived = view.record.provenance.get("derived") if view.imported else None
+        for term, how in derived.items() if isinstance(derived, dict) else ():
+            if (view.key, term) in compared and term_words(term) not in found.setdefault(str(how), []):
+                found[str(how)].append(term_words(term))
+    return [f"{', '.join(terms)} of the log: {how}" for how, terms in found.items()]
+
+
 def missing_lines(comparison: Comparison, most: int) -> list[str]:
     """What was not compared, by reason."""
     reasons: dict[str, list[str]] = {}
