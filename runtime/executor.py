@@ -114,6 +114,8 @@ def _not_executed(scenario: Scenario) -> str:
         f"a draft on {deployment.draft.placement}": deployment.draft.placement in ("sub_slice", "own_chips"),
         "pipeline_parallel": deployment.pipeline_parallel > 1,
         "expert_parallel": deployment.expert_parallel > 1,
+        "weight_layout": deployment.weight_layout != "one_dimensional",
+        "attention_sharding": deployment.attention_sharding != "heads",
         "batching continuous": scenario.workload.batching != "static",
     }
     return ", ".join(words for words, wanted in asked.items() if wanted)

@@ -13,10 +13,11 @@ from simulator.cost.collectives import CollectiveTime
 from simulator.cost.counted import Operation
 from simulator.cost.experts import busiest_group
 from simulator.cost.extra import STATE_BYTES
-from simulator.cost.operations import CACHED, Collective, cached_positions, operations
+from simulator.cost.layout import Collective, links_along
+from simulator.cost.operations import CACHED, cached_positions, operations
 from simulator.cost.roofline import OperationTime, bandwidth, row_factor
-from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
-from simulator.cost.step import footprint, kv_bandwidth
+from simulator.cost.shape import Pass, Shape, query_heads, split, tiled, wide
+from simulator.cost.step import LOOPED, footprint, kv_bandwidth
 from simulator.spec.hardware import AllReduceCost, SamplingCost
 from simulator.steps import Step, Steps
 from simulator.units import human_bytes, human_time
@@ -162,7 +163,7 @@ def _of_collective(step: Step, part: Collective, wire: CollectiveTime) -> Iterat
     count = float(part.count)
     if not count:
         return
-    kind, chips = part.kind.replace("_", "-"), step.forward.chips
+    kind, chips = part.kind.replace("_", "-"), int(links_along(part, step.forward, step.machine.links)[1])
     over = "" if part.kind == "point_to_point" else f" over {chips} chips"
     cost = step.machine.parameters.all_reduce
     how = f", {_algorithm(cost, float(part.payload_bytes))}" if cost is not None and over else ""
@@ -171,6 +172,8 @@ def _of_collective(step: Step, part: Collective, wire: CollectiveTime) -> Iterat
     for mechanism, each in (("latency", float(wire.latency_s)), ("bandwidth", float(wire.bandwidth_s))):
         if each:
             carried = f" of {_bytes(float(part.payload_bytes))}" if mechanism == "bandwidth" else ""
+            if carried and part.name in LOOPED and step.machine.parameters.collective_overlap:
+                carried += ", less what multiplying hides,"
             words = f"{count:g} {kind}{'s' * (count != 1)}{carried}{over}{how} x {_time(each)}"
             yield Line(f"collective_{mechanism}", part.name, words, count * each)
 
@@ -188,16 +191,16 @@ def _sampling_words(cost: SamplingCost, rows: float, vocabulary: float, sorts: b
 
 
 def _qkv(shape: Shape, step: Pass, tile: int) -> Factors:
-    heads = float(shape.query_matrices * query_heads(shape, step.chips) + 2 * split(shape.kv_heads, step.chips))
+    heads = float(shape.query_matrices * query_heads(shape, step.columns) + 2 * split(shape.kv_heads, step.columns))
     size = float(tiled(shape.head_dim, tile))
-    return [_attending(shape), (_width(shape, tile), "wide"), (heads, "heads"), (size, ""), _weight(shape)]
+    return [_attending(shape), (_width(shape, step, tile), "wide"), (heads, "heads"), (size, ""), _weight(shape)]
 
 
 def _output(shape: Shape, step: Pass, tile: int) -> Factors:
     if shape.latent is not None:
         return _whole("output")(shape, step, tile)
-    heads, size = float(query_heads(shape, step.chips)), float(tiled(shape.head_dim, tile))
-    return [_attending(shape), (heads, "heads"), (size, ""), (_width(shape, tile), "wide"), _weight(shape)]
+    heads, size = float(query_heads(shape, step.columns)), float(tiled(shape.head_dim, tile))
+    return [_attending(shape), (heads, "heads"), (size, ""), (_width(shape, step, tile), "wide"), _weight(shape)]
 
 
 def _kv(shape: Shape, step: Pass, tile: int) -> Factors:
@@ -207,14 +210,14 @@ def _kv(shape: Shape, step: Pass, tile: int) -> Factors:
     else:
         kept = [
             (2.0, ""),
-            (float(split(shape.kv_heads, step.chips)), "KV heads"),
+            (float(split(shape.kv_heads, step.attending)), "KV heads"),
             (float(tiled(shape.head_dim, tile)), ""),
         ]
     attending = _attending(shape)
     positions = float(cached_positions(shape, step) / (step.batch * attending[0]))
     return [
         attending,
-        (float(step.batch), "sequences"),
+        (float(step.batch / step.sequence_groups), "sequences"),
         (positions, "positions"),
         *kept,
         (float(shape.kv_bytes), "B"),
@@ -237,15 +240,15 @@ def _shared(shape: Shape, step: Pass, tile: int) -> Factors:
 
 
 def _dense(shape: Shape, step: Pass, tile: int, size: float, layers: float) -> Factors:
-    out = float(tiled(split(size, step.chips), tile))
+    out = float(tiled(split(size, step.columns), tile))
     count = (float(shape.feed_forward_matrices), "matrices")
-    return [(float(layers), "layers"), count, (_width(shape, tile), "wide"), (out, "inner"), _weight(shape)]
+    return [(float(layers), "layers"), count, (_width(shape, step, tile), "wide"), (out, "inner"), _weight(shape)]
 
 
-def _router(shape: Shape, _step: Pass, tile: int) -> Factors:
+def _router(shape: Shape, step: Pass, tile: int) -> Factors:
     count = float(shape.experts.count) if shape.experts else 0.0
     bytes_each = (float(shape.activation_bytes), "B")
-    return [(float(shape.expert_layers), "layers"), (_width(shape, tile), "wide"), (count, "experts"), bytes_each]
+    return [(float(shape.expert_layers), "layers"), (_width(shape, step, tile), "wide"), (count, "experts"), bytes_each]
 
 
 def _experts(shape: Shape, step: Pass, tile: int) -> Factors:
@@ -259,7 +262,7 @@ def _experts(shape: Shape, step: Pass, tile: int) -> Factors:
         (float(experts.layers), "layers"),
         (touched, "experts touched" if groups == 1 else "experts touched in the busiest group"),
         (float(shape.feed_forward_matrices), "matrices"),
-        (_width(shape, tile), "wide"),
+        (_width(shape, step, tile), "wide"),
         (out, "inner"),
         (float(shape.weight_bytes if experts.weight_bytes is None else experts.weight_bytes), "B"),
     ]
@@ -282,10 +285,10 @@ def _states(shape: Shape, step: Pass, _tile: int) -> Factors:
 
 
 def _head(shape: Shape, step: Pass, tile: int) -> Factors:
-    out = float(tiled(split(shape.vocabulary, step.chips), tile))
+    out = float(tiled(split(shape.vocabulary, step.columns), tile))
     each = shape.weight_bytes if shape.head_bytes is None else shape.head_bytes
     heads = [(float(shape.lm_heads), "heads")] if shape.lm_heads > 1 else []
-    return [*heads, (_width(shape, tile), "wide"), (out, "tokens"), (float(each), "B")]
+    return [*heads, (_width(shape, step, tile), "wide"), (out, "tokens"), (float(each), "B")]
 
 
 def _attending(shape: Shape) -> tuple[float, str]:
@@ -317,8 +320,8 @@ def _layers(shape: Shape) -> Factors:
     return [(float(shape.layers), "layers")]
 
 
-def _width(shape: Shape, tile: int) -> float:
-    return float(tiled(shape.d_model, tile))
+def _width(shape: Shape, step: Pass, tile: int) -> float:
+    return float(wide(shape, step, tile))
 
 
 def _weight(shape: Shape) -> tuple[float, str]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from simulator.anchoring import Anchor, verify_anchor
 from simulator.cost.collectives import Links, message_time
-from simulator.cost.operations import LOGIT_BYTES, streamed_bytes
+from simulator.cost.counted import LOGIT_BYTES
+from simulator.cost.operations import streamed_bytes
 from simulator.cost.schedule import Span, spans
 from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, StepCost, TimedStep, footprint, sampling_time, step_cost, timed
@@ -248,6 +249,8 @@ class Steps:
             deployment.pipeline_parallel,
             self._greedy and not prefill,
             self._encoded(model),
+            self.scenario.width_parts,
+            self.scenario.sequence_groups,
         )
         links = links_of(deployment.hardware, deployment.slice, degree, deployment.pipeline_parallel)
         step = Step(model, forward, self._machine(model, degree, links), footprint_bytes, sampled)

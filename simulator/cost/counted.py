@@ -8,6 +8,8 @@ import numpy as np
 
 from simulator.cost.shape import Array, Number
 
+LOGIT_BYTES = 4.0  # logits are float32 whatever the weights are
+
 
 @dataclass(frozen=True)
 class Operation:

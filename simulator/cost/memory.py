@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from simulator.cost.counted import LOGIT_BYTES
 from simulator.cost.extra import STATE_BYTES
-from simulator.cost.operations import LOGIT_BYTES, head, resident_weight_bytes
+from simulator.cost.operations import head, resident_weight_bytes
 from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
@@ -20,10 +21,12 @@ def memory_terms(scenario: Scenario) -> dict[str, float]:
     """
     deployment, batch = scenario.deployment, scenario.workload.batch
     target, degree, draft = scenario.target, deployment.target_degree, scenario.draft_model
-    tile, stages = scenario.deployment.hardware.tile, deployment.pipeline_parallel
+    tile, stages, groups = deployment.hardware.tile, deployment.pipeline_parallel, scenario.sequence_groups
     terms = {
-        "target weights": _weights(target, degree, tile, deployment.expert_parallel, stages),
-        "target KV cache": _cache(target, degree, tile, batch, scenario.cache_positions) * _fullest(target, stages),
+        "target weights": _weights(target, degree, tile, deployment.expert_parallel, stages, scenario.width_parts),
+        # Where chips attend to sequences of their own, each has those sequences alone.
+        "target KV cache": _cache(target, degree // groups, tile, batch // groups, scenario.cache_positions)
+        * _fullest(target, stages),
     }
     if target.recurrent is not None:
         terms["recurrent states"] = _states(target, degree, scenario) * _fullest(target, stages)
@@ -42,8 +45,8 @@ def memory_terms(scenario: Scenario) -> dict[str, float]:
     terms["logits and probabilities"] = copies * rows * target.vocabulary * LOGIT_BYTES
     if tables := _distances(target, degree, tile, scenario.cache_positions):
         terms["products of distances"] = tables * _fullest(target, stages)
-    terms["attention scores"] = _scores(target, degree, rows, scenario.cache_positions)
-    terms["activations of the prefill"] = _activations(scenario, target, degree)
+    terms["attention scores"] = _scores(target, degree // groups, rows // groups, scenario.cache_positions)
+    terms["activations of the prefill"] = _activations(scenario, target, degree, scenario.width_parts)
     return terms
 
 
@@ -109,18 +112,18 @@ def _fullest(model: ModelSpec, stages: int) -> float:
 def _of_draft(scenario: Scenario, draft: ModelSpec) -> dict[str, float]:
     degree, tile = scenario.deployment.draft_degree, scenario.deployment.hardware.tile
     return {
-        "draft weights": _weights(draft, degree, tile, 1, 1),
+        "draft weights": _weights(draft, degree, tile, 1, 1, 1),
         "draft KV cache": _cache(draft, degree, tile, scenario.workload.batch, scenario.cache_positions),
     }
 
 
-def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int) -> float:
+def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int, parts: int) -> float:
     """Weights of a model on its fullest chip: sharded matrices padded, norms and what is not sharded whole.
 
     Of a pipeline's stages the first has the embedding, the last the head, and some have a layer more than others.
     """
     shape, width = Shape.of(model), float(tiled(model.d_model, tile))
-    layers = float(resident_weight_bytes(shape, chips, tile, groups))
+    layers = float(resident_weight_bytes(shape, chips, tile, groups, parts))
     if model.encoder is not None:
         layers += float(resident_weight_bytes(Shape.of_encoder(model), chips, tile, groups))
     if model.positions == "relative":
@@ -128,7 +131,7 @@ def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int) 
         layers += model.layers * width * heads * model.weight_bytes
     norms = (model.layers * model.norm_parameters + model.d_model) * model.activation_bytes
     matrices = _embeddings(model, stages)
-    embedding = matrices * float(head(shape, Pass(1, 1, 0, chips), tile).streamed_bytes)
+    embedding = matrices * float(head(shape, Pass(1, 1, 0, chips, width_parts=parts), tile).streamed_bytes)
     learned = (model.max_positions or 0) * width * model.activation_bytes
     return (layers + norms) * _fullest(model, stages) + embedding + learned
 
@@ -177,14 +180,14 @@ def _scores(model: ModelSpec, chips: int, rows: int, positions: int) -> float:
     return 2 * rows * float(query_heads(Shape.of(model), chips)) * positions * LOGIT_BYTES
 
 
-def _activations(scenario: Scenario, model: ModelSpec, chips: int) -> float:
+def _activations(scenario: Scenario, model: ModelSpec, chips: int, parts: int = 1) -> float:
     """Activations of one layer of the prefill; its attention is taken as blockwise (Dao et al. 2022): no S x S."""
     widest = max(scenario.workload.prompt_tokens, scenario.lookahead + 1) * scenario.workload.batch
-    inner = float(split(model.d_ff, chips))
+    inner = float(split(model.d_ff, chips / parts))
     if (experts := model.experts) is not None:
         inner = max(inner if model.expert_layers < model.layers else 0.0, _routed_width(model, chips))
         inner += float(split(experts.shared_d_ff, chips))
-    return widest * (4 * model.d_model + 2 * inner) * model.activation_bytes
+    return widest * (4 * model.d_model / parts + 2 * inner) * model.activation_bytes
 
 
 def _routed_width(model: ModelSpec, chips: int) -> float:

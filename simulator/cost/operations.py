@@ -8,29 +8,19 @@ split over groups of chips, and over the chips of a group. Operations stand here
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from simulator.cost import extra
-from simulator.cost.counted import Matrix, Operation
+from simulator.cost.counted import LOGIT_BYTES, Matrix, Operation
 from simulator.cost.experts import busiest_group, touched_experts
-from simulator.cost.shape import Array, Experts, Latent, Number, Pass, Shape, query_heads, split, tiled
+from simulator.cost.layout import Collective, embedding_collectives, layer_collectives
+from simulator.cost.shape import Array, Experts, Latent, Number, Pass, Shape, query_heads, split, tiled, wide
 
-LOGIT_BYTES = 4.0  # logits are float32 whatever the weights are
 PICK_BYTES = 8.0  # a logit and a token
 CACHED = ("attention", "distances", "encoder_attention", "states")
 """Operations that read what belongs to the sequences, not weights."""
-
-
-@dataclass(frozen=True)
-class Collective:
-    """`count` collectives of a step, each with `payload_bytes` on every chip."""
-
-    name: str
-    kind: str
-    count: Array
-    payload_bytes: Array
 
 
 def operations(shape: Shape, step: Pass, tile: Number = 1) -> list[Operation]:
@@ -53,8 +43,10 @@ def operations(shape: Shape, step: Pass, tile: Number = 1) -> list[Operation]:
 
 
 def _attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
-    heads, kv_heads = query_heads(shape, step.chips), split(shape.kv_heads, step.chips)
-    size, width = tiled(shape.head_dim, tile), tiled(shape.d_model, tile)
+    heads, kv_heads = query_heads(shape, step.columns), split(shape.kv_heads, step.columns)
+    size, width = tiled(shape.head_dim, tile), wide(shape, step, tile)
+    # Attention over the cache may be split otherwise than the matrices: over sequences.
+    asking, kept = query_heads(shape, step.attending), split(shape.kv_heads, step.attending)
     rows, each, layers = step.rows, shape.weight_bytes, shape.layers - shape.recurrent_layers
     queries = shape.query_matrices
     whole = shape.d_model * shape.heads * shape.head_dim
@@ -67,8 +59,8 @@ def _attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
         ),
         Operation(
             "attention",
-            np.asarray(cached_positions(shape, step) * 2 * kv_heads * size * shape.kv_bytes),
-            np.asarray(scores * heads * size),
+            np.asarray(cached_positions(shape, step) / step.sequence_groups * 2 * kept * size * shape.kv_bytes),
+            np.asarray(scores / step.sequence_groups * asking * size),
             np.asarray(scores * shape.heads * shape.head_dim / step.chips),
             rows,
         ),
@@ -160,11 +152,11 @@ def _latent(shape: Shape, latent: Latent, step: Pass, tile: Number) -> list[Oper
 
 
 def _feed_forward(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
-    width, count = tiled(shape.d_model, tile), shape.feed_forward_matrices
+    width, count = wide(shape, step, tile), shape.feed_forward_matrices
     found: list[Operation] = []
 
     def dense(name: str, size: Number, layers: Number) -> None:
-        out = tiled(split(size, step.chips), tile)
+        out = tiled(split(size, step.columns), tile)
         part = Matrix(count * width, out, count * shape.d_model * size, layers, step.rows, shape.weight_bytes)
         found.append(part.operation(name, step.chips))
 
@@ -207,8 +199,8 @@ def _routed(shape: Shape, experts: Experts, step: Pass, tile: Number) -> Operati
 def head(shape: Shape, step: Pass, tile: Number = 1) -> Operation:
     """The LM head: D x V weights, ``2 B T D V`` FLOP; all of them, where a row has several."""
     each = shape.weight_bytes if shape.head_bytes is None else shape.head_bytes
-    out = tiled(split(shape.vocabulary, step.chips), tile)
-    width = tiled(shape.d_model, tile)
+    out = tiled(split(shape.vocabulary, step.columns), tile)
+    width = wide(shape, step, tile)
     # Where nobody wants logits, as of a draft that reads a prompt, nothing is read or multiplied.
     used = np.where(step.head_rows > 0, float(shape.lm_heads), 0.0)
     part = Matrix(width, out, shape.d_model * shape.vocabulary, used, step.head_rows, each)
@@ -223,14 +215,15 @@ def collectives(shape: Shape, step: Pass) -> list[Collective]:
     The embedding is split over the vocabulary, so each chip looks up its own rows and the sum is the embedding. A layer
     has two all-reduces, or one where attention and feed-forward are added at once. Where tokens are sent to their
     experts, the all-reduce after attention is a reduce-scatter, two all-to-alls carry k copies of each token there and
-    back, and an all-gather ends the layer. Stages of a pipeline hand activations on from chip to chip.
+    back, and an all-gather ends the layer. Stages of a pipeline hand activations on from chip to chip. Other layouts of
+    weights and of attention have the collectives of :mod:`simulator.cost.layout`.
     """
     many = np.asarray(step.chips) > 1
     logits_rows = step.head_rows * shape.lm_heads
     activations = step.rows * shape.d_model * shape.activation_bytes
     sent = np.asarray(shape.expert_layers * step.dispatch, dtype=np.float64)
-    layers = shape.all_reduces * (np.asarray(shape.layers, dtype=np.float64) - sent) * shape.has_layers
-    found = [Collective("layers", "all_reduce", np.where(many, layers, 0.0), activations)]
+    layers = (np.asarray(shape.layers, dtype=np.float64) - sent) * shape.has_layers
+    found = layer_collectives(shape, step, np.where(many, layers, 0.0))
     if shape.experts is not None and step.dispatch:
         # The chips of a group share each of its experts, so each of them needs the token.
         each = activations / step.expert_groups * shape.experts.per_token
@@ -244,7 +237,7 @@ def collectives(shape: Shape, step: Pass) -> list[Collective]:
     handed = np.asarray(step.stages, dtype=np.float64) - 1
     return [
         *found,
-        Collective("embedding", "all_reduce", np.where(many & shape.has_layers, 1.0, 0.0), activations),
+        *embedding_collectives(shape, step, np.where(many & shape.has_layers, 1.0, 0.0)),
         Collective("logits", "all_gather", np.where(many & (step.head_rows > 0), 1.0, 0.0), logits),
         Collective("stages", "point_to_point", handed, activations),
     ]
@@ -263,7 +256,9 @@ def weight_bytes_per_chip(shape: Shape, chips: Number, tile: Number = 1) -> Arra
     return np.asarray(sum(ops) + head(shape, step, tile).streamed_bytes, dtype=np.float64)
 
 
-def resident_weight_bytes(shape: Shape, chips: Number, tile: Number = 1, expert_groups: Number = 1) -> Array:
+def resident_weight_bytes(
+    shape: Shape, chips: Number, tile: Number = 1, expert_groups: Number = 1, width_parts: Number = 1
+) -> Array:
     """Weights of all layers on one chip, padding included: what streams where every expert is touched.
 
     Norms, the LM head, embeddings and projections of distances are not among them.
@@ -271,6 +266,6 @@ def resident_weight_bytes(shape: Shape, chips: Number, tile: Number = 1, expert_
     if shape.experts is not None:
         every = replace(shape.experts, per_token=shape.experts.count, correlation=0.0)
         shape = replace(shape, experts=every)
-    step = Pass(1, 1, 0, chips, expert_groups=expert_groups)
+    step = Pass(1, 1, 0, chips, expert_groups=expert_groups, width_parts=width_parts)
     ops = operations(shape, step, tile)
     return np.asarray(sum(op.streamed_bytes for op in ops if op.name not in CACHED), dtype=np.float64)

@@ -65,7 +65,7 @@ def spans(
         *(_alone(op, time) for op, time in parts.matmuls if op.name in _BEFORE),
         *_staged(body, wires["stages"]),
         *(_alone(op, time) for op, time in parts.matmuls if op.name in _AFTER),
-        replace(_alone(*parts.head), collective_s=wires["logits"].once),
+        replace(_alone(*parts.head), collective_s=wires["logits"].once + _once(wires, "logit_sums")),
         Span("sampling", 0.0, 0.0, compute_s=float(parts.sampling_s)),
     ]
 
@@ -101,6 +101,8 @@ _ATTENTION = (
 )
 _BEFORE, _AFTER = ("hidden_states", "wider_qkv", "residual_blocks"), ("encoder_keys",)
 """Operations before the layers and behind them, which belong to no layer."""
+_INTO, _OUT = ("mean_squares", "inputs", "inner_sums"), ("inner_parts", "sums")
+"""Collectives of a two-dimensional layout before and behind what is split over the columns."""
 _ROUTED = ("router", "shared_experts", "experts")
 
 
@@ -119,6 +121,7 @@ def _layer(kind: _Layer, parts: TimedStep, wires: Mapping[str, _Wire], shape: Sh
     half = float(parts.layer_overhead_s) / 2
     sent = kind.routed and step.dispatch
     first, last = _ends(sent, wires, int(shape.all_reduces))
+    first += sum(_once(wires, name) for name in ("keys", "queries", "attended"))
     weights_s, weights_bytes, compute_s = matmuls(_ATTENTION, layers)
     compute_s += sum(float(time.compute_s) for _, time in parts.cached) / layers
     kv_s = sum(float(time.memory_s) for _, time in parts.cached) / layers
@@ -132,8 +135,16 @@ def _ends(sent: bool, wires: Mapping[str, _Wire], all_reduces: int) -> tuple[flo
     if sent:
         dispatch = wires["dispatch"].once
         return wires["scatter"].once + dispatch, dispatch + wires["gather"].once
+    if "layers" not in wires:
+        # Of a parallel block half of the collectives stand before both, and are charged to attention.
+        into, out = (sum(_once(wires, name) for name in names) for names in (_INTO, _OUT))
+        return (into, out) if all_reduces == 1 else ((all_reduces - 1) * (into + out), into + out)
     each = wires["layers"].once
     return (all_reduces - 1) * each, each
+
+
+def _once(wires: Mapping[str, _Wire], name: str) -> float:
+    return wires[name].once if name in wires else 0.0
 
 
 def _staged(body: list[Span], handed: _Wire) -> list[Span]:

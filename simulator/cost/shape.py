@@ -162,6 +162,10 @@ class Pass:
     """Whether only each chip's likeliest token and its logit are gathered, not the logits."""
     encoded: Number = 0
     """Positions of an encoder's output that every layer attends to."""
+    width_parts: Number = 1
+    """X of a two-dimensional layout: parts into which the rows of every matrix, D wide, are split; 1 in Megatron's."""
+    sequence_groups: Number = 1
+    """Groups of chips that attend to sequences of their own; heads are split over the chips of a group."""
     projects: bool = True
     """Whether a draft head projects hidden states of the target: in EAGLE-3 in the first pass of a round alone."""
 
@@ -169,6 +173,16 @@ class Pass:
     def rows(self) -> Array:
         """Rows that a weight is multiplied with, B x T."""
         return np.asarray(np.asarray(self.batch, dtype=np.float64) * self.tokens)
+
+    @property
+    def columns(self) -> Number:
+        """Parts into which heads, F and V are split: the chips, but for those that split the width."""
+        return np.asarray(self.chips) / self.width_parts
+
+    @property
+    def attending(self) -> Number:
+        """Chips over which the heads of a group's sequences are split."""
+        return np.asarray(self.chips) / self.sequence_groups
 
     @property
     def head_rows(self) -> Array:
@@ -185,6 +199,11 @@ def split(amount: Number, chips: Number) -> Array:
 def tiled(size: Number, tile: Number) -> Array:
     """``size`` columns padded to whole tiles of the hardware."""
     return np.asarray(split(size, tile) * tile)
+
+
+def wide(shape: Shape, step: Pass, tile: Number) -> Array:
+    """D as one chip has it: a part of it in a two-dimensional layout, padded to whole tiles."""
+    return tiled(split(shape.d_model, step.width_parts), tile)
 
 
 def query_heads(shape: Shape, chips: Number) -> Array:

@@ -9,19 +9,17 @@ import numpy as np
 
 from simulator.cost.collectives import CollectiveTime, Links, collective_time
 from simulator.cost.counted import Operation
-from simulator.cost.operations import (
-    CACHED,
-    Collective,
-    collectives,
-    head,
-    operations,
-    weight_bytes_per_chip,
-)
+from simulator.cost.layout import Collective, links_along
+from simulator.cost.operations import CACHED, collectives, head, operations, weight_bytes_per_chip
 from simulator.cost.roofline import OperationTime, attention_rate, attention_time, bandwidth, matmul_rate, matmul_time
 from simulator.cost.shape import Array, Number, Pass, Shape
 from simulator.spec.fields import DType
 from simulator.spec.hardware import CostParameters, HardwareProfile, SamplingCost
 from simulator.spec.terms import MECHANISMS
+
+Wires = list[tuple[Collective, CollectiveTime]]
+LOOPED = ("layers", "inputs", "inner_sums", "inner_parts", "sums")
+"""Collectives that matrix multiplications of a layer can be looped with."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +97,13 @@ def timed(
         return op, attention_time(op, kv_per_s, machine.attention_flop_per_s(op.rows, step.chips), parameters)
 
     drawn = np.asarray(sampled_rows, dtype=np.float64) * step.batch
+    matmuls = [matmul(op) for op in layer_ops if op.name not in CACHED]
+    wires = [(part, _collective(part, step, machine)) for part in collectives(shape, step)]
     return TimedStep(
-        [matmul(op) for op in layer_ops if op.name not in CACHED],
+        matmuls,
         [cached(op) for op in layer_ops if op.name in CACHED],
         matmul(head(shape, step, machine.profile.tile)),
-        [(part, _collective(part, step, machine)) for part in collectives(shape, step)],
+        _overlapped(wires, matmuls, parameters.collective_overlap),
         sampling_time(parameters.sampling, shape.vocabulary, drawn, machine.sorts),
         parameters.step_overhead_s,
         parameters.layer_overhead_s + np.where(np.asarray(step.rows) > 1, parameters.layer_overhead_many_rows_s, 0.0),
@@ -175,6 +175,23 @@ def kv_bandwidth(machine: Machine, step: Pass, weights_per_s: Array) -> Array:
 def _collective(part: Collective, step: Pass, machine: Machine) -> CollectiveTime:
     parameters = machine.parameters
     message, network = parameters.point_to_point, parameters.network
-    return collective_time(
-        part.kind, parameters.all_reduce, machine.links, part.payload_bytes, step.chips, message, network=network
-    )
+    links, chips = links_along(part, step, machine.links)
+    return collective_time(part.kind, parameters.all_reduce, links, part.payload_bytes, chips, message, network=network)
+
+
+def _overlapped(wires: Wires, matmuls: list[tuple[Operation, OperationTime]], overlap: float) -> Wires:
+    """The collectives, those that are looped with a layer's matrix multiplications without what these hide.
+
+    A looped collective einsum sends the next part while it multiplies the last (Wang et al. 2023; Pope et al. 2022,
+    section 3.5): of the shorter of both, bytes on the wire and matrices, the share ``overlap`` is hidden.
+    """
+    if not overlap:
+        return wires
+    carried = sum(part.count * wire.bandwidth_s for part, wire in wires if part.name in LOOPED)
+    work = sum(time.seconds for _, time in matmuls)
+    hidden = overlap * np.minimum(carried, work) / np.maximum(carried, 1e-30)
+
+    def exposed(part: Collective, wire: CollectiveTime) -> CollectiveTime:
+        return CollectiveTime(wire.latency_s, wire.bandwidth_s * (1 - hidden)) if part.name in LOOPED else wire
+
+    return [(part, exposed(part, wire)) for part, wire in wires]

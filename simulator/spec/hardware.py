@@ -208,6 +208,9 @@ class CostParameters(Strict):
     """What it takes longer with more than one row: other kernels, which pack their operands."""
     all_reduce: AllReduceCost | None = None
     """Time of an all-reduce; needed wherever a step runs on more than one chip."""
+    collective_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the shorter of a layer's matrix multiplications and the bytes of their collectives that the longer
+    hides, where both are done part by part in a loop; 0 where they follow each other."""
     point_to_point: MessageCost | None = None
     """Time of a message between two chips; one hop of the all-reduce at its link efficiency where absent."""
     network: MessageCost | None = None

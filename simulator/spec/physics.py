@@ -10,6 +10,7 @@ from simulator.spec.axes import path_problem
 from simulator.spec.document import Document, PathKey, dotted
 from simulator.spec.drafting import ModelDraft
 from simulator.spec.hardware import HardwareProfile
+from simulator.spec.layouts import layout_problems
 from simulator.spec.model import ModelSpec
 from simulator.spec.problems import nearest
 from simulator.spec.scenario import Scenario
@@ -82,7 +83,10 @@ def _degrees(scenario: Scenario) -> Found:
     if deployment.hardware.shares_memory and stages > 1:
         yield ("deployment", "pipeline_parallel"), "1: devices of one host share its memory and cores"
     yield from _experts(scenario)
-    for path, over, model in ((shared, degree, scenario.target), (own, deployment.draft_degree, scenario.draft_model)):
+    yield from layout_problems(scenario)
+    # Heads are split over the chips that do not split the width, or over those that attend to the same sequences.
+    sharing = max(degree // scenario.width_parts, degree // scenario.sequence_groups)
+    for path, over, model in ((shared, sharing, scenario.target), (own, deployment.draft_degree, scenario.draft_model)):
         if model is not None and over > model.heads:
             of_draft = model is scenario.draft_model
             fewer = f", or a draft placed on sub_slice or replicated with a tensor_parallel of at most {model.heads}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from simulator.spec.hardware import HardwareProfile
 from simulator.spec.measured import Measured
 from simulator.spec.model import ModelSpec
 from simulator.spec.terms import TIME_METRICS
+from simulator.spec.topology import parse_slice
 
 Slice = Annotated[
     str,
@@ -57,6 +59,12 @@ class Deployment(Strict):
     """Groups over which the target's experts are spread; the chips of a group share each of its experts."""
     expert_dispatch: Literal["all_reduce", "all_to_all"] = "all_reduce"
     """How tokens reach their experts: every chip has all tokens (`all_reduce`), or each is sent (`all_to_all`)."""
+    weight_layout: Literal["one_dimensional", "two_dimensional"] = "one_dimensional"
+    """How the target's matrices are split: heads and feed-forward over all chips (`one_dimensional`, Megatron's), or
+    over all axes of the slice but the first, which splits the model's width (`two_dimensional`)."""
+    attention_sharding: Literal["heads", "batch"] = "heads"
+    """What of the target's cache a chip has: its `heads`, or all heads of its own sequences of the `batch`; where there
+    are fewer sequences than chips, the heads are split among the chips of a sequence."""
     price_usd_per_h: UsdPerHour | None = None
     """What you pay for one chip for an hour; the price in the hardware profile unless given."""
     draft: DraftDeployment = DraftDeployment()
@@ -179,6 +187,31 @@ class Scenario(Strict):
     @property
     def _decoded_prompt(self) -> int:
         return 0 if self.target.encoder is not None else self.workload.prompt_tokens
+
+    @property
+    def width_parts(self) -> int:
+        """Parts into which the rows of the target's matrices are split: the first axis of a two-dimensional layout."""
+        axes = self._target_axes
+        return axes[0] if self.deployment.weight_layout == "two_dimensional" and axes else 1
+
+    @property
+    def sequence_groups(self) -> int:
+        """Groups of the target's chips that attend to sequences of their own.
+
+        They lie along the last axes of the slice, along as many as the batch divides among them.
+        """
+        if self.deployment.attention_sharding == "heads":
+            return 1
+        batch, axes = self.workload.batch, self._target_axes
+        if not axes:
+            return math.gcd(batch, self.deployment.target_degree)
+        return max(g for at in range(len(axes) + 1) if batch % (g := math.prod(axes[at:])) == 0)
+
+    @property
+    def _target_axes(self) -> tuple[int, ...]:
+        """Chips along each axis of the target's slice, where its layers fill one."""
+        axes = parse_slice(self.deployment.slice) if self.deployment.slice is not None else ()
+        return axes if math.prod(axes) == self.deployment.target_degree else ()
 
     @property
     def mean_positions(self) -> float:

@@ -30,6 +30,8 @@ class TorusTopology(Strict):
     """One link, one way."""
     wrap_multiple: Annotated[int, Field(ge=2, le=1024)] | None = None
     """An axis closes to a ring when its length is a multiple of this; never, where absent."""
+    wrap_cubes: bool = False
+    """Whether axes close only where every one is such a multiple: the switches that close them join whole cubes."""
     wrap_source: Source | None = None
     """Where the rule of wrapping is printed."""
     max_chips: SourcedCount | None = None
@@ -39,7 +41,9 @@ class TorusTopology(Strict):
 
     def wraps(self, lengths: tuple[int, ...]) -> tuple[bool, ...]:
         """Whether each axis of a slice closes to a ring; two chips have one link, not two."""
-        return tuple(self.wrap_multiple is not None and n > 2 and n % self.wrap_multiple == 0 for n in lengths)
+        multiple = [self.wrap_multiple is not None and n % self.wrap_multiple == 0 for n in lengths]
+        closed = all(multiple) or not self.wrap_cubes
+        return tuple(closed and own and n > 2 for own, n in zip(multiple, lengths, strict=True))
 
 
 class SwitchTopology(Strict):

@@ -33,6 +33,14 @@ CASES: dict[str, dict[str, Any]] = {
         "deployment__draft": {"placement": "own_chips", "ahead": True},
     },
     "some of the chips": {"deployment__draft": {"placement": "sub_slice", "tensor_parallel": 2}},
+    "two dimensions, over sequences": {
+        "target": model("target", block="parallel", kv_heads=1),
+        "deployment__chips": 8,
+        "deployment__slice": "2x2x2",
+        "deployment__weight_layout": "two_dimensional",
+        "deployment__attention_sharding": "batch",
+        "workload__batch": 4,
+    },
     "stages": {"deployment__chips": 8, "deployment__pipeline_parallel": 2},
 }
 

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.cost.collectives import Links, all_gather_time, all_reduce_time
-from simulator.cost.operations import weight_bytes_per_chip
+from simulator.cost.operations import head, operations, weight_bytes_per_chip
 from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, step_cost
 from simulator.predict import predict, predict_scenario
 from simulator.spec.hardware import AllReduceCost
 from simulator.spec.load import Point
+from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
 from tests.builders import PROFILE, model, scenario
 
@@ -205,3 +206,23 @@ def test_leaving_the_fitted_range_is_a_status_with_the_axis() -> None:
     status = predict_scenario(scenario(deployment__hardware=profile)).status
     assert status.state == "outside_calibration"
     assert "layers 16" in status.reason
+
+
+@settings(max_examples=200, deadline=None)
+@given(models("target"), st.sampled_from([1, 2, 4, 8]), st.integers(0, 3), st.sampled_from([1, 2, 4, 8, 16]))
+def test_more_chips_never_hold_more_of_anything(
+    given_model: dict[str, Any], parts: int, more: int, groups: int
+) -> None:
+    shape = Shape.of(ModelSpec.model_validate(given_model))
+
+    def streamed(chips: int, width: int, over: int) -> tuple[float, float]:
+        step = Pass(16, 1, 200, chips, width_parts=width, sequence_groups=over)
+        found = {op.name: float(op.streamed_bytes) for op in operations(shape, step)}
+        return sum(found.values()) - found["attention"] + float(head(shape, step).streamed_bytes), found["attention"]
+
+    weights, cache = streamed(parts * 2, parts, 1)
+    # Split along either axis, weights never grow; of the cache nothing grows that is split over more sequences.
+    assert streamed(parts * 2 * 2**more, parts, 1)[0] <= weights
+    assert streamed(parts * 2 * 2**more, parts * 2**more, 1)[0] <= weights
+    assert streamed(16, 2, groups)[1] <= streamed(16, 2, 1)[1]
+    assert cache > 0

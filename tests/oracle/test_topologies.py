@@ -33,8 +33,9 @@ def of(name: str, chips: int, slice_text: str | None = None) -> Connected:
     [
         # Three rings of 4 through each of 64 chips; the cut crosses the 16 rings of an axis twice.
         ("tpu_v4", "4x4x4", (True, True, True), 64, 192, 32, 6),
-        # 8 + 8 links along the axes of two, never doubled, and 4 rings of 4.
-        ("tpu_v4", "2x2x4", (False, False, True), 16, 32, 8, 4),
+        # 8 + 8 links along the axes of two, never doubled, and 4 lines of 4: less than a cube, so nothing closes.
+        ("tpu_v4", "2x2x4", (False, False, False), 16, 28, 4, 5),
+        ("tpu_v4", "4x2x4", (False, False, False), 32, 64, 8, 7),
         ("tpu_v4", "2x2x1", (False, False, False), 4, 4, 2, 2),
         ("tpu_v4", "16x16x16", (True, True, True), 4096, 12_288, 512, 24),
         ("tpu_v4", "6x1x1", (False, False, False), 6, 5, 1, 5),

@@ -60,6 +60,17 @@ def test_over_several_hosts_it_is_the_closed_form_too(chips: int, stages: int) -
         assert seconds > float(step_cost(SHAPE, forward, inside).seconds)
 
 
+@pytest.mark.parametrize("block", ["parallel", "serial"])
+@pytest.mark.parametrize(("parts", "groups"), [(2, 1), (4, 16), (1, 4), (2, 2)])
+def test_in_two_dimensions_and_over_sequences_it_is_the_closed_form_too(block: str, parts: int, groups: int) -> None:
+    shape = Shape.of(SMALL.target.model_copy(update={"block": block}))
+    known = MACHINE.parameters.model_copy(update={"collective_overlap": 0.5})
+    machine = replace(MACHINE, parameters=known, links=Links(50e9, (parts, 16 // parts), (False, True)))
+    forward = Pass(16, 2, 300, 16, width_parts=parts, sequence_groups=groups)
+    seconds, _ = step_time(spans(shape, forward, machine, sampled_rows=1), 16)
+    assert seconds == pytest.approx(float(step_cost(shape, forward, machine, None, 1).seconds), rel=1e-9)
+
+
 @pytest.mark.parametrize("on_chip_bytes", [1e5, 1e6, 1e9])
 @pytest.mark.parametrize("batch", [1, 32])
 def test_prefetch_hides_the_shorter_of_stream_and_collective(on_chip_bytes: float, batch: int) -> None:
