@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from simulator.cost.shape import Pass, Shape
 from simulator.cost.step import Machine, StepCost, TimedStep, footprint, sampling_time, step_cost, timed
 from simulator.cost.topology import links_between, links_of
 from simulator.errors import RefusedError
+from simulator.overheads import with_engine
 from simulator.spec.engine import Engine
 from simulator.spec.fields import DType
 from simulator.spec.hardware import Calibration, CostParameters, datasheet_calibration
@@ -294,15 +294,7 @@ class Steps:
     def _machine(self, model: ModelSpec, degree: int, links: Links, draft: bool = False) -> Machine:
         hardware, parameters = self.scenario.deployment.hardware, self._parameters(degree, model.rate_dtype)
         if (engine := self.engine) is not None:
-            host_s, fixed = engine.draft_step_s if draft else engine.step_s, engine.fixed_times
-            changed: dict[str, Any] = {
-                "step_overhead_s": fixed * parameters.step_overhead_s + host_s,
-                "layer_overhead_s": fixed * parameters.layer_overhead_s,
-                "layer_overhead_many_rows_s": fixed * parameters.layer_overhead_many_rows_s,
-            }
-            wires = parameters.all_reduce
-            changed |= {"all_reduce": wires.slower(engine.collective_s)} if wires is not None else {}
-            parameters = parameters.model_copy(update=changed)
+            parameters = with_engine(parameters, engine, draft=draft)
         return Machine(hardware, parameters, links, model.rate_dtype, self.scenario.decoding.sorts)
 
     def _parameters(self, degree: int, dtype: DType | None = None) -> CostParameters:

@@ -34,11 +34,16 @@ START, END = f"  # Written by {SCRIPT}, from here", "  # to here."
 DATE = dt.date(2026, 11, 30)
 FREE = {
     "fixed_times": Free(1.0, 0.0, 20.0),
+    "memory": Free(0.7, 0.05, 2.0),
+    "rows": Free(0.2, 0.0, 2.0),
     "collective": Free(5e-6, 0.0, 2e-3),
     "step": Free(5e-4, 0.0, 0.2),
     "draft_step": Free(5e-4, 0.0, 0.2),
     "round": Free(5e-4, -0.05, 0.2),
 }
+
+
+RATIOS = ("fixed_times", "memory", "rows")
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,17 @@ def engine_of(asked: Mapping[str, Any], values: Mapping[str, float], rows: list[
     """The engine with these numbers, as they are."""
     calibrations = {row.entry.scenario.deployment.calibration for row in rows if row.entry.scenario}
     (calibration,) = calibrations
+    values = {**values, **{name: values[other] for name, other in asked.get("same", {}).items()}}
     sources = dict.fromkeys(row.about.source for row in rows)
-    numbers = {name: value if name == "fixed_times" else format_quantity(value, "s") for name, value in values.items()}
+    numbers = {name: value if name in RATIOS else format_quantity(value, "s") for name, value in values.items()}
     return Engine.model_validate(
         {
             "description": asked["description"],
             "source": "; ".join(sources),
             "date": DATE,
-            "calibration": calibration,
-            "free_parameters": len(values),
+            "calibration": calibration or "datasheet",
+            "free_parameters": len(asked["free"]),
+            "assumptions": tuple(asked.get("assumptions", ())),
             "fitted_values": len(rows),
             "fitted_on": tuple(f"{row.about.name}: {row.entry.row.where}" for row in rows),
             **numbers,
@@ -90,6 +97,8 @@ def fitted(asked: Mapping[str, Any], rows: list[Judged]) -> Fitted:
     """Fit one engine to its rows that say so, and judge all of them."""
     own = [row for row in rows if (row.hardware, row.engine) == (asked["profile"], asked["engine"])]
     told = [row for row in own if row.entry.row.use == "fit"]
+    if asked.get("plain"):
+        told = [row for row in told if row.entry.scenario and row.entry.scenario.lookahead == 0]
     free = {name: FREE[name] for name in asked["free"]}
     if len(told) < len(free):
         raise ValueError(f"{asked['engine']}: {len(free)} numbers and {len(told)} rows")
@@ -100,11 +109,10 @@ def fitted(asked: Mapping[str, Any], rows: list[Judged]) -> Fitted:
 
     found = fit(residuals, free, robust=False).values
     # Microseconds, and four figures of a factor: what is written is what was judged.
-    rounded = {name: round(value, 4 if name == "fixed_times" else 6) for name, value in found.items()}
+    rounded = {name: round(value, 4 if name in RATIOS else 6) for name, value in found.items()}
     engine = engine_of(asked, rounded, told)
-    again = [under(row, engine) for row in own]
-    parts = {use: tuple(row for row in again if row.entry.row.use == use) for use in ("fit", "test")}
-    return Fitted(asked["profile"], asked["engine"], engine, parts["fit"], parts["test"])
+    tested = tuple(under(row, engine) for row in own if row.entry.row.use == "test")
+    return Fitted(asked["profile"], asked["engine"], engine, tuple(under(row, engine) for row in told), tested)
 
 
 def fits() -> list[Fitted]:

@@ -72,5 +72,5 @@ def _told(rows: Sequence[Any], published: Sequence[Any]) -> list[str]:
         table = tables.published_errors(found, by)
         lines += [table.text(), ""] if table.rows else []
     lines += [tables.published_orders(orders(rows)).text(), ""]
-    lines += tables.wrapped(*tables.published_reasons(rows))
+    lines += tables.wrapped(*tables.published_reasons(rows, missed=len(published) == 1))
     return [*lines, "", "next: sps validate published --source NAME (every value of a source)   --out DIR (a report)"]

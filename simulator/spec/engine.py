@@ -19,7 +19,7 @@ class Engine(Strict):
     date: Date | None = None
     """The day it was fitted."""
     calibration: Name
-    """The calibration of the same profile that it was fitted beside."""
+    """The calibration of the same profile that it was fitted beside; `datasheet` where there was none."""
     free_parameters: Annotated[int, Field(ge=0, le=100)]
     """How many numbers were free in the fit."""
     fitted_values: Annotated[int, Field(ge=0, le=100_000)]
@@ -30,6 +30,11 @@ class Engine(Strict):
     """What was assumed rather than fitted."""
     fixed_times: Annotated[float, Field(ge=0, le=100)] = 1.0
     """Factor on the fixed times of kernels: below 1 where they are fused, above 1 where each is launched alone."""
+    memory: Annotated[float, Field(gt=0, le=10)] = 1.0
+    """Factor on the efficiency of memory: how well the engine's kernels stream weights and cache."""
+    rows: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """What each further row adds to a matrix multiplication, over the time of one row: 0 where weights that are read
+    once serve many rows, near 1 where a kernel multiplies them one by one."""
     collective_s: Seconds = 0.0
     """What each collective takes longer than in the calibration: another library, or launches that nothing hides."""
     step_s: Seconds = 0.0

@@ -29,7 +29,7 @@ _SHOWN = {"quantity": "by quantity", "hardware": "by hardware", "engine": "by en
 def published_verdict(rows: Sequence[Judged]) -> list[str]:
     """How many rows came out how."""
     counts = Counter(row.verdict for row in rows)
-    order: tuple[Verdict, ...] = ("fitted", "validated", "missed", "contradicts physics", "not modelled")
+    order: tuple[Verdict, ...] = ("fitted", "validated", "missed", "floor alone", "contradicts physics", "not modelled")
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
     sources = len({row.about.name for row in rows})
     return [f"{len(rows)} published values of {sources} sources: {told}"]
@@ -91,11 +91,15 @@ def published_rows(rows: Sequence[Judged]) -> Table:
     return Table("", columns, tuple(_row(row) for row in rows))
 
 
-def published_reasons(rows: Sequence[Judged]) -> list[str]:
-    """Why some rows cannot be true, or are not predicted: each reason once, with how many rows it is of."""
+def published_reasons(rows: Sequence[Judged], *, missed: bool = False) -> list[str]:
+    """Why some rows cannot be true, or are not predicted: each reason once, with how many rows it is of.
+
+    With ``missed`` also what of a time is not explained: it is the engine's, or a mistake of the model.
+    """
     lines: dict[tuple[str, str, str], int] = {}
+    told = ("contradicts physics", "not modelled", *(("missed",) if missed else ()))
     for row in rows:
-        if row.verdict in ("contradicts physics", "not modelled"):
+        if row.verdict in told:
             key = (row.verdict, row.about.name, row.reason)
             lines[key] = lines.get(key, 0) + 1
     return [

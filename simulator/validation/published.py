@@ -11,11 +11,12 @@ import numpy as np
 
 from simulator.errors import RefusedError
 from simulator.predict import Prediction, predict_scenario
-from simulator.spec.publication import Entry, Publication, Published
+from simulator.spec.publication import RATES, RATIOS, Entry, Publication, Published
 from simulator.spec.scenario import Scenario
 from simulator.steps import Steps
+from simulator.units import human_time
 
-Verdict = Literal["fitted", "validated", "missed", "contradicts physics", "not modelled"]
+Verdict = Literal["fitted", "validated", "missed", "floor alone", "contradicts physics", "not modelled"]
 WITHIN = 0.15
 """Relative error up to which a test row counts as validated: what two public measurements of one thing differ by."""
 TIE = 0.03
@@ -77,7 +78,7 @@ class Judged:
     @property
     def counted(self) -> bool:
         """Whether its error counts."""
-        return self.predicted is not None and self.verdict != "contradicts physics"
+        return self.predicted is not None and self.verdict not in ("contradicts physics", "floor alone")
 
 
 def judged(published: Iterable[Published]) -> list[Judged]:
@@ -103,10 +104,23 @@ def judge(about: Publication, entry: Entry, calibration: str | None = None) -> J
         return Judged(about, entry, None, "not modelled", f"no {row.metric} is predicted of it", name)
     if reason := impossible(scenario, prediction, row.metric, row.measured):
         return Judged(about, entry, value, "contradicts physics", reason, name)
+    deployment = scenario.deployment
+    if deployment.calibration is None and deployment.engine not in deployment.hardware.engines:
+        return Judged(about, entry, value, "floor alone", "nothing is known of this chip but its datasheet", name)
     found = Judged(about, entry, value, "fitted" if row.use == "fit" else "validated", "", name)
     if row.use == "test" and abs(found.error or 0.0) > WITHIN:
-        return Judged(about, entry, value, "missed", f"more than {WITHIN:.0%} off", name)
+        return Judged(about, entry, value, "missed", unexplained(scenario, row.metric, row.measured, value), name)
     return found
+
+
+def unexplained(scenario: Scenario, metric: str, measured: float, predicted: float) -> str:
+    """How much longer or shorter a step or round took than weights, cache, collectives and the engine explain."""
+    if metric in RATIOS:
+        return f"more than {WITHIN:.0%} off"
+    each = {"tokens_per_s": scenario.workload.batch, "e2e_s": 1 / scenario.workload.output_tokens}.get(metric, 1.0)
+    seconds = each * (1 / measured - 1 / predicted if metric in RATES else measured - predicted)
+    what = "a token" if metric in ("tokens_per_s", "e2e_s", "tpot_s") else "a pass"
+    return f"{human_time(abs(seconds), 3)} {what} {'more' if seconds > 0 else 'less'} than is explained"
 
 
 def _value(prediction: Prediction, metric: str) -> float | None:
@@ -198,8 +212,12 @@ class Order:
 
 
 def orders(rows: Sequence[Judged]) -> list[Order]:
-    """The sign of the gain, over all and where it was published to be a loss; and the order of speedups of a source."""
-    gains = [row for row in rows if row.entry.row.metric == "speedup" and row.counted]
+    """The sign of the gain, over all and where it was published to be a loss; and the order of speedups of a source.
+
+    Of rows that nothing was fitted to.
+    """
+    tested = [row for row in rows if row.entry.row.use == "test" and row.counted]
+    gains = [row for row in tested if row.entry.row.metric == "speedup"]
     clear = [row for row in gains if abs(row.published - 1) > TIE]
     losses = [row for row in clear if row.published < 1]
     pairs = list(_pairs(gains))

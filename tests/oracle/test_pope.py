@@ -60,7 +60,7 @@ def test_the_62b_that_was_not_fitted(script: dict[str, Any], calibrations: dict[
     unseen = tuple(case for case in script["pope"]() if case.group[0] == "palm-62b")
     assert len(unseen) == 8
     assert {case.use for case in unseen} == {"test"}
-    for name, median, worst in (("pope-2022", 0.077, 0.287), ("tpu-v4-2022", 0.071, 0.215)):
+    for name, median, worst in (("pope-2022", 0.077, 0.287), ("tpu-v4-2022", 0.078, 0.24)):
         missed = np.abs(script["errors"](unseen, calibrations[name].parameters[0]))
         assert np.median(missed) <= 0.12
         assert np.median(missed) == pytest.approx(median, abs=0.005)

@@ -74,12 +74,6 @@ def test_losses_are_among_them() -> None:
     assert (len(every), len(lost), len(modelled)) == (81, 39, 17)
 
 
-def test_what_was_fitted_says_how() -> None:
-    fitted = [entry.row for found in FILES.values() for entry in found.entries if entry.row.use == "fit"]
-    assert len(fitted) == 6
-    assert all(row.note for row in fitted)
-
-
 def test_a_speedup_above_the_tokens_of_a_round_would_be_told() -> None:
     # TensorRT-LLM's blog 7: 1.96 times as fast from 1.66 tokens a round; no row of ours is of that kind.
     one = judge(FILES["vllm_minicpm_4090"].about, FILES["vllm_minicpm_4090"].entries[2])

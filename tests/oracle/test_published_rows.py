@@ -55,11 +55,6 @@ def test_no_row_names_where_it_was_kept() -> None:
         assert "/work" not in file.read_text(encoding="utf-8")
 
 
-def test_only_what_was_fitted_is_marked_so() -> None:
-    fitted = {one.about.name for one in FILES.values() if any(entry.row.use == "fit" for entry in one.entries)}
-    assert fitted <= {"chen2023_chinchilla_sps", "vllm_eagle_h100"}
-
-
 def key(entry: Entry) -> tuple[object, ...]:
     return entry.row.metric, entry.row.where
 
