@@ -12,7 +12,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from simulator.cli import calibrate, check, compare, explain, importing, init, measure, predict, run, trace, validate
+from simulator.cli import (
+    calibrate,
+    check,
+    compare,
+    explain,
+    importing,
+    init,
+    measure,
+    plan,
+    predict,
+    run,
+    trace,
+    validate,
+)
 from simulator.cli.list import list_known
 from simulator.errors import SpsError
 
@@ -49,6 +62,7 @@ app.command("predict")(predict.predict)
 app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
+app.command("plan")(plan.plan)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
 app.command("trace")(trace.trace)

@@ -123,7 +123,9 @@ def test_the_draft_is_the_largest_below_a_fifteenth_and_the_others_are_named() -
     assert "the largest below a fifteenth of the target; also known: chinchilla-7b" in flat(out)
     above = sps("init", "--model", "llama-3.1-8b", "--hardware", "h100_sxm", "--chips", "1").stdout
     assert "  model: llama-3.2-1b " in above
-    assert "the smallest, above a fifteenth of the target; also known: eagle3-llama-3.1-8b" in flat(above)
+    assert "the smallest, above a fifteenth of the target; also known: eagle-llama-3.1-8b, eagle3-llama-3.1-8b" in flat(
+        above
+    )
 
 
 def test_without_a_match_there_is_no_draft_but_an_example() -> None:
@@ -142,10 +144,15 @@ def test_a_draft_with_too_few_heads_lies_on_some_of_the_chips_or_is_left_out() -
     assert "Not quickstart-draft-wide: this needs at most 8" in flat(none)
 
 
+def test_of_several_calibrations_the_first_that_was_fitted_here_is_taken() -> None:
+    assert "  calibration: chen-2023 " in sps("init", *CASE).stdout
+    assert "  calibration: tpu-v4-2022 " in sps("init", *CASE, "--batch", "4").stdout
+
+
 def test_a_calibration_that_was_not_fitted_here_is_left_out_with_the_reason() -> None:
-    out = sps("init", *CASE, "--batch", "4").stdout
+    out = sps("init", "--model", "chinchilla-7b", "--hardware", "tpu_v4", "--chips", "2").stdout
     assert "  # calibration: null " in out
-    assert "Not chen-2023: outside what it was fitted on, rows 20 (fitted on 1 to 8)" in flat(out)
+    assert "Not chen-2023: outside what it was fitted on, chips 2 (fitted on 4 to 16)" in flat(out)
 
 
 def hardware(folder: Path, **chips_known: list[int] | None) -> str:
