@@ -19,8 +19,8 @@ MAX_POINTS = 10_000
 _TOP = {"HardwareProfile": "a hardware profile", "ModelSpec": "a model"}
 
 
-def take_sweep(document: Document, problems: list[Problem]) -> dict[PathKey, list[Document]]:
-    """Remove `sweep` from ``document``; its axes in the order of the file."""
+def take_sweep(document: Document, problems: list[Problem], most: int = MAX_POINTS) -> dict[PathKey, list[Document]]:
+    """Remove `sweep` from ``document``; its axes in the order of the file, of at most ``most`` points."""
     if "sweep" not in document.data:
         return {}
     here, names = document.place(("sweep",)), document.data["sweep"]
@@ -37,8 +37,8 @@ def take_sweep(document: Document, problems: list[Problem]) -> dict[PathKey, lis
         else:
             axes[tuple(str(name).split("."))] = sweep.items((name,))
     total = math.prod(map(len, axes.values()))
-    if total > MAX_POINTS:
-        problems.append(here.problem("sweep", f"at most {MAX_POINTS:,} points; this sweep has {total:,}", ""))
+    if total > most:
+        problems.append(here.problem("sweep", f"at most {most:,} points; this sweep has {total:,}", ""))
         return {path: values[:1] for path, values in axes.items()}
     return axes
 
