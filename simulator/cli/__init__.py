@@ -12,7 +12,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from simulator.cli import calibrate, check, compare, explain, importing, init, measure, predict, run, trace, validate
+from simulator.cli import (
+    calibrate,
+    check,
+    compare,
+    explain,
+    importing,
+    init,
+    measure,
+    predict,
+    run,
+    sweep,
+    trace,
+    validate,
+)
 from simulator.cli.list import list_known
 from simulator.errors import SpsError
 
@@ -46,6 +59,7 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("check")(check.check)
 app.command("predict")(predict.predict)
+app.command("sweep")(sweep.sweep)
 app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)

@@ -16,6 +16,8 @@ from simulator.spec.scenario import Scenario
 from simulator.spec.source import parse
 
 MAX_POINTS = 10_000
+MAX_SWEEP = 100_000
+"""Points of a sweep that is run by shards: `sps sweep`."""
 _TOP = {"HardwareProfile": "a hardware profile", "ModelSpec": "a model"}
 
 
@@ -38,7 +40,8 @@ def take_sweep(document: Document, problems: list[Problem], most: int = MAX_POIN
             axes[tuple(str(name).split("."))] = sweep.items((name,))
     total = math.prod(map(len, axes.values()))
     if total > most:
-        problems.append(here.problem("sweep", f"at most {most:,} points; this sweep has {total:,}", ""))
+        verb = "; `sps sweep` takes it" if total <= MAX_SWEEP else ""
+        problems.append(here.problem("sweep", f"at most {most:,} points; this sweep has {total:,}{verb}", ""))
         return {path: values[:1] for path, values in axes.items()}
     return axes
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from simulator.errors import ConfigError, Problem
 from simulator.spec import library
-from simulator.spec.axes import MAX_POINTS, path_problem, read_settings, take_sweep
+from simulator.spec.axes import MAX_POINTS, MAX_SWEEP, path_problem, read_settings, take_sweep
 from simulator.spec.base import lay_under
 from simulator.spec.document import Document, PathKey, dotted, get_path
 from simulator.spec.physics import physics_problems
@@ -21,7 +21,7 @@ from simulator.spec.scenario import Scenario
 from simulator.spec.shared import SharedParts
 from simulator.spec.source import parse
 
-__all__ = ["MAX_POINTS", "Point", "load_scenario", "load_text", "path_problem", "scenario_from"]
+__all__ = ["MAX_POINTS", "MAX_SWEEP", "Point", "load_scenario", "load_text", "path_problem", "scenario_from"]
 
 # Mistakes repeat from point to point of a sweep: after so many bad points there is nothing new to tell.
 _MAX_BAD_POINTS = 300

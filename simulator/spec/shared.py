@@ -31,7 +31,7 @@ class SharedParts:
         for path in spelt.keys() - known.keys():
             found: Any = scenario
             for name in path:
-                found = getattr(found, name)
+                found = getattr(found, str(name))
             self._known[spelt[path]] = found
         return scenario
 
@@ -45,5 +45,5 @@ def _part(data: dict[str, Any], path: PathKey) -> Any:
 
 def _with(data: dict[str, Any], path: PathKey, part: BaseModel) -> dict[str, Any]:
     """``data`` with another value at ``path``; what is not on the way to it is not copied."""
-    first, *others = path
+    first, *others = map(str, path)
     return data | {first: _with(data[first], tuple(others), part) if others else part}
