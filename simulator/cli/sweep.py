@@ -51,7 +51,7 @@ def sweep(
     """Predict all points of a sweep, up to 100,000, by closed form; started again, go on where it was stopped."""
     from simulator.spec.load import MAX_SWEEP, load_scenario
     from simulator.sweep import Store, executor_of
-    from simulator.sweep.outputs import best, rows_of, write_rows
+    from simulator.sweep.outputs import Rows, best, write_rows
     from simulator.sweep.points import closed_form, simulated, tasks_of
 
     with executor_of(executor, jobs) as workers:
@@ -62,7 +62,7 @@ def sweep(
         store = Store(out / "points")
         with _kept(store, tasks, out), store:
             outcome = _run(tasks, work, store, workers)
-    rows = rows_of(points, tasks, store, outcome.failures)
+    rows = Rows(points, tasks, store, outcome.failures)
     files = write_rows(out, rows)
     found = best(rows, _BEST)
     if as_json:

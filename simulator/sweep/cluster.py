@@ -33,7 +33,8 @@ class Dask:
             ConfigError: Dask is not installed.
         """
         if importlib.util.find_spec("distributed") is None:
-            accepts = "local alone; for a cluster install the extra: pip install 'sps-planner[dask]'"
+            # By the lock, not by a package's name: an index may give that name to somebody else.
+            accepts = "local alone: the extra [dask] is not installed; requirements/dask.lock is what it needs"
             raise ConfigError((Problem("", 0, 0, "--executor", f"dask://{place}", accepts),))
         self._place = place
         self._client: Any = None

@@ -59,7 +59,7 @@ class Local:
 
     def outcomes(self, call: Callable[[Batch], Any], batches: Sequence[Batch]) -> Generator[Any]:
         """What ``call`` returns of each batch, as it comes."""
-        self.workers = min(self._jobs or _processors(), len(batches))
+        self.workers = min(self._jobs or _processors(), len(batches)) if len(batches) > 1 else 1
         if self.workers <= 1:
             yield from map(call, batches)
         else:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
+import heapq
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from simulator.files import write
 from simulator.spec.load import Point
-from simulator.spec.record import scenario_hash
 from simulator.sweep.store import Store
 from simulator.sweep.tasks import Task, compact
 
@@ -22,18 +22,27 @@ FAILED = "failed"
 _LEADING = ("kind", "state", "reason")
 
 
-def rows_of(points: Sequence[Point], tasks: Sequence[Task], store: Store, failures: Mapping[str, str]) -> list[Row]:
-    """One row for each record of each point; one for a point that failed."""
-    rows = []
-    for point, task in zip(points, tasks, strict=True):
-        about = {"scenario_hash": scenario_hash(point.scenario), "axes": point.axes}
-        failed = [{"status": {"state": FAILED, "reason": failures.get(task.key, "")}}]
-        records = json.loads(store[task.key]) if task.key in store else failed
-        rows += [about | record for record in records]
-    return rows
+class Rows:
+    """One row for each record of each point; one for a point that failed. Made anew each time: they may be many."""
+
+    def __init__(
+        self, points: Sequence[Point], tasks: Sequence[Task], store: Store, failures: Mapping[str, str]
+    ) -> None:
+        """Of the tasks of ``points``, one each, which were run into ``store``."""
+        self._pairs = list(zip(points, tasks, strict=True))
+        self._store, self._failures = store, failures
+
+    def __iter__(self) -> Iterator[Row]:
+        """In the order of the sweep."""
+        for point, task in self._pairs:
+            about = {"scenario_hash": task.identity, "axes": point.axes}
+            failed = [{"status": {"state": FAILED, "reason": self._failures.get(task.key, "")}}]
+            records = json.loads(self._store[task.key]) if task.key in self._store else failed
+            for record in records:
+                yield about | record
 
 
-def write_rows(folder: Path, rows: Sequence[Row]) -> dict[str, Path]:
+def write_rows(folder: Path, rows: Iterable[Row]) -> dict[str, Path]:
     """Both files, each written whole; their paths by what they are.
 
     Raises:
@@ -45,21 +54,23 @@ def write_rows(folder: Path, rows: Sequence[Row]) -> dict[str, Path]:
 
 def best(rows: Iterable[Row], count: int) -> list[Row]:
     """The points of the highest speedup by closed form, of those with an answer to rely on."""
-    answered = [row for row in rows if row.get("kind") == "analytic" and row["status"]["state"] == "ok"]
-    ranked = sorted(answered, key=lambda row: -row["metrics"].get("speedup", 0.0))
-    return ranked[:count]
+    answered = (row for row in rows if row.get("kind") == "analytic" and row["status"]["state"] == "ok")
+    return heapq.nlargest(count, answered, key=lambda row: row["metrics"].get("speedup", 0.0))
 
 
-def _csv(rows: Sequence[Row]) -> str:
+def _csv(rows: Iterable[Row]) -> str:
     """A line a row; a column for each axis and each metric of any row."""
-    axes = dict.fromkeys(path for row in rows for path in row["axes"])
-    flat = [_flat(row.get("metrics", {})) for row in rows]
-    metrics = sorted({name for values in flat for name in values})
+    axes: dict[str, Any] = {}
+    names: set[str] = set()
+    for row in rows:
+        axes |= row["axes"]
+        names |= _flat(row.get("metrics", {})).keys()
+    metrics = sorted(names)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow([*axes, *_LEADING, *metrics])
-    for row, values in zip(rows, flat, strict=True):
-        status = row["status"]
+    for row in rows:
+        status, values = row["status"], _flat(row.get("metrics", {}))
         leading = (row.get("kind", ""), status["state"], status["reason"])
         table.writerow([*(row["axes"].get(path, "") for path in axes), *leading, *(values.get(m, "") for m in metrics)])
     return text.getvalue()

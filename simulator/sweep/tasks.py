@@ -25,6 +25,8 @@ class Task:
 
     key: str
     """What its result is kept under: the same question to the same code has the same key."""
+    identity: Any
+    """Plain data that tell this point from every other."""
     payload: Any
     """What the work is called with; it travels between processes."""
     label: str = ""
@@ -57,7 +59,7 @@ def task_of(work: Work, identity: Any, payload: Any, label: str = "") -> Task:
     if getattr(work, "__module__", None) in (None, "__main__") or "." in work.__qualname__:
         raise ValueError(f"{work.__qualname__} must stand at the top of a module that a worker can import")
     asked = compact([f"{work.__module__}.{work.__qualname__}", code_version(), identity])
-    return Task(hashlib.sha256(asked.encode()).hexdigest()[:32], payload, label)
+    return Task(hashlib.sha256(asked.encode()).hexdigest()[:32], identity, payload, label)
 
 
 @functools.cache

@@ -52,6 +52,10 @@ def keys(folder: Path) -> list[str]:
     return [json.loads(line)["key"] for file in files for line in file.read_text("utf-8").splitlines()]
 
 
+def shards(folder: Path) -> int:
+    return len(list((folder / "points").glob("*.jsonl")))
+
+
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     while not condition():
         assert process.poll() is None, process.communicate()[1]
@@ -66,16 +70,16 @@ def test_a_killed_worker_and_a_killed_client_cost_no_point_and_no_byte(cluster: 
         undisturbed = results(tasks, store)
 
     first = client(cluster, folder)
-    wait_for(lambda: len(keys(folder)) >= 2_000, first)
+    wait_for(lambda: shards(folder) >= 4, first)
     killed = next(iter(cluster.workers.values())).pid
     os.kill(killed, signal.SIGKILL)
-    wait_for(lambda: len(keys(folder)) >= 5_000, first)
+    wait_for(lambda: shards(folder) >= 10, first)
     first.kill()
     first.communicate()
     assert first.returncode == -signal.SIGKILL
     assert not (folder / "results.jsonl").exists()
     there = keys(folder)
-    assert 5_000 <= len(there) < POINTS
+    assert 0 < len(there) < POINTS
 
     resumed = client(cluster, folder)
     out, err = resumed.communicate()

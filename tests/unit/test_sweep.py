@@ -240,5 +240,5 @@ class TestExecutorOf:
 
     def test_without_dask_the_extra_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-        with pytest.raises(ConfigError, match=r"pip install 'sps-planner\[dask\]'"):
+        with pytest.raises(ConfigError, match=r"the extra \[dask\] is not installed"):
             executor_of("dask://localhost:8786")
