@@ -29,10 +29,20 @@ POINTS = 20_000
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """A scheduler and two worker processes, each looked after by a process that starts it anew."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
-    ) as running:
+    with started(2) as running:
         yield running
+
+
+def started(workers: int) -> Any:
+    """A cluster on free ports: there may be another one on this machine, which has the usual ones."""
+    return distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs="CRITICAL",
+    )
 
 
 def address(cluster: Any) -> str:
@@ -117,9 +127,7 @@ def _give_up_at_once(dask_scheduler: Any) -> None:
 
 
 def test_a_scheduler_that_goes_away_ends_the_run_and_keeps_what_had_come(tmp_path: Path) -> None:
-    cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
-    )
+    cluster = started(1)
 
     def leave(progress: Any) -> None:
         if progress.done == 100:
