@@ -23,6 +23,7 @@ from simulator.cli import (
     plan,
     predict,
     run,
+    sweep,
     trace,
     validate,
 )
@@ -59,6 +60,7 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("check")(check.check)
 app.command("predict")(predict.predict)
+app.command("sweep")(sweep.sweep)
 app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
