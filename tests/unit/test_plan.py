@@ -236,7 +236,7 @@ def test_what_cost_counts_is_chips() -> None:
 def test_limits_leave_out_what_exceeds_them() -> None:
     every = plan(asked())
     times = sorted(one.ranked.value_s for one in every.proposals if one.model is not None)
-    limited = plan(asked(more={"limits": {"tpot_s": times[3]}}))
+    limited = plan(asked(more={"limits": {"tpot": f"{times[3]:.9f} s"}}))
     kept = [one for one in limited.proposals if one.model is not None]
     assert 0 < len(kept) < len(times)
 
