@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,7 @@ def plan(
 ) -> None:
     """Choose a draft before anyone trains it: time every shape, draw the best under uncertainty, and say who wins."""
     from simulator import tables
+    from simulator.plan import commands
     from simulator.plan import plan as search
     from simulator.spec.load import load_scenario
     from simulator.spec.named import find_all
@@ -58,10 +60,18 @@ def plan(
     typer.echo(
         "average not to have chosen the best of each draw; worse: better than the first in under 5 % of the draws"
     )
+    for made in commands(outcome.leader):
+        typer.echo(f"\n{made.engine}: {made.text or 'cannot serve it: ' + made.why_not}")
 
 
 def to_data(outcome: Outcome) -> dict[str, Any]:
     """Everything as plain data."""
+    from simulator.plan import commands, training_cost
+
+    asked = outcome.scenario.plan
+    if asked is None:  # an outcome is of a scenario with a plan
+        raise AssertionError
+    costs = [training_cost(one, asked) for one in outcome.proposals]
     return {
         "screened": outcome.screened,
         "shapes": len(outcome.drafts),
@@ -85,7 +95,9 @@ def to_data(outcome: Outcome) -> dict[str, Any]:
                 "draft_step_s": one.step_s,
                 "collective_share": one.collective_share,
                 "told_from_the_first": one.ranked.apart,
+                "training": None if cost is None else dataclasses.asdict(cost) | {"payback_days": cost.payback_days},
+                "serve": {made.engine: made.text or None for made in commands(one)},
             }
-            for one in outcome.proposals
+            for one, cost in zip(outcome.proposals, costs, strict=True)
         ],
     }

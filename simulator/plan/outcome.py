@@ -101,7 +101,9 @@ def plan(scenario: Scenario, existing: Sequence[ModelSpec] = (), seed: int | Non
     target = sizes_of([scenario.target], asked.prior.target_tokens)
     sizes = Sizes.of(drafts.parameters, asked.prior.training_tokens, drafts.layers, drafts.d_model)
     mean = prior.mean(target, sizes, asked.prior.domain, scenario.decoding.temperature)
-    known = [screen(group, drafts, asked) for group in groups(scenario, asked)]
+    known = [screen(group, drafts, asked) for group in groups(scenario, asked) if _affordable(group, asked)]
+    if not known:
+        raise RefusedError("no way to serve the target is within plan.limits.price")
     proposals, left_out = _survivors(asked, known, mean), []
     for model in existing:
         try:
@@ -134,6 +136,15 @@ class _Candidate:
     step_s: float = 0.0
     collective_share: float = 0.0
     index: int | None = None
+
+
+def _affordable(group: Group, asked: Plan) -> bool:
+    limit, each = asked.limits.price_usd_per_h, group.scenario.deployment.chip_usd_per_h
+    if limit is None:
+        return True
+    if each is None:
+        raise RefusedError("plan.limits.price needs the price of a chip: deployment.price, or that of its profile")
+    return bool(group.scenario.deployment.chips * each <= limit)
 
 
 def _weight(group: Group, asked: Plan) -> float:

@@ -59,7 +59,7 @@ class Limits(Strict):
 
     tpot_s: PositiveSeconds | None = None
     """Time a token of a sequence."""
-    usd_per_h: UsdPerHour | None = None
+    price_usd_per_h: UsdPerHour | None = None
     """Price of all chips for an hour."""
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from simulator.plan import Outcome
-from simulator.plan.outcome import Proposal
+from simulator.plan import Outcome, Proposal, training_cost
 from simulator.tables.layout import Column, Table
 from simulator.units import human_time
 
@@ -35,6 +34,7 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
         )
         yield _prior_words(leader)
         yield f"plain decoding is the better one in {_beaten(plain, outcome):.0%} of the draws"
+        yield _training(outcome)
     top = [one for one in outcome.top if one.index is not None]
     if len(top) > 1:
         yield (
@@ -75,6 +75,25 @@ def _prior_words(one: Proposal) -> str:
         return ""
     mean, low, high = one.acceptance
     return f"its acceptance is taken as {mean:.2f} [{low:.2f}, {high:.2f}] before training"
+
+
+def _training(outcome: Outcome) -> str:
+    """What its training costs, and when serving has paid for it."""
+    asked = outcome.scenario.plan
+    cost = training_cost(outcome.leader, asked) if asked is not None else None
+    if cost is None or asked is None:
+        return ""
+    said = f"to train it on {cost.tokens:.2g} tokens takes {cost.flop:.2g} FLOP"
+    if cost.chip_hours is not None:
+        chip = outcome.scenario.deployment.hardware.name
+        said += f", {cost.chip_hours:,.0f} chip-hours of {chip} at {asked.training.utilisation:.0%} of its peak"
+    if cost.usd is not None:
+        said += f", {cost.usd:,.0f} USD"
+    if cost.saved_usd_per_day is None:
+        return f"{said}; plan.training.tokens_per_day says when that is paid back"
+    if cost.payback_days is None:
+        return f"{said}; that is never paid back"
+    return f"{said}; it saves {cost.saved_usd_per_day:,.0f} USD a day: paid back in {cost.payback_days:,.1f} days"
 
 
 def _size(one: Proposal) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from simulator import tables
 from simulator.cli import app
 from simulator.cost.memory import memory_terms
 from simulator.errors import RefusedError
-from simulator.plan import Outcome, plan
+from simulator.plan import Outcome, commands, plan, training_cost
 from simulator.plan.ranking import Entry, ranked
 from simulator.plan.screen import groups, screen, with_draft
 from simulator.plan.space import drafts_of
@@ -239,6 +240,62 @@ def test_limits_leave_out_what_exceeds_them() -> None:
     limited = plan(asked(more={"limits": {"tpot": f"{times[3]:.9f} s"}}))
     kept = [one for one in limited.proposals if one.model is not None]
     assert 0 < len(kept) < len(times)
+
+
+def test_a_limit_of_the_price_leaves_out_more_chips() -> None:
+    more = {"targets": [{"name": "on-2", "chips": 2}], "limits": {"price": "8 USD/h"}}
+    found = plan(asked(more=more, deployment__price="3 USD/h"))
+    assert {one.group.option for one in found.proposals} == {"on-2"}
+    with pytest.raises(RefusedError, match=r"within plan\.limits\.price"):
+        plan(asked(more=more, deployment__price="5 USD/h"))
+    with pytest.raises(RefusedError, match=r"deployment\.price"):
+        plan(asked(more=more))
+
+
+def test_training_is_paid_back_by_what_serving_saves() -> None:
+    more = {
+        "training": {"tokens_per_day": 1e9, "utilisation": 0.5, "price": "1 USD/h"},
+        "prior": {"training_tokens": 1e9},
+    }
+    one = asked(more=more, deployment__price="2 USD/h")
+    found = plan(one)
+    leader, cost = found.leader, training_cost(found.leader, of(one))
+    assert leader.model is not None
+    assert cost is not None
+    assert cost.flop == pytest.approx(6 * leader.model.parameters * 1e9)
+    assert cost.chip_hours == pytest.approx(cost.flop / 50e12 / 3600)
+    assert cost.usd == pytest.approx(cost.chip_hours)
+    saved = 1e9 * 4 * (leader.group.plain_s - leader.ranked.value_s) * 2 / 3600
+    assert cost.saved_usd_per_day == pytest.approx(saved)
+    assert cost.payback_days == pytest.approx(cost.chip_hours / saved)
+    assert f"paid back in {cost.payback_days:,.1f} days" in words(found)
+    plain = next(p for p in found.proposals if p.model is None)
+    assert training_cost(plain, of(one)) is None
+    unpriced = plan(asked())
+    assert "tokens_per_day says when" in words(unpriced)
+
+
+def test_engines_are_started_with_the_candidate_or_it_is_said_why_not() -> None:
+    found = plan(asked(more={"draft_tensor_parallel": [1, 2, 4], "lookahead": [3]}))
+    by_degree = {one.group.degree: commands(one) for one in found.proposals if one.model is not None}
+    vllm, sglang = by_degree[4]
+    words = shlex.split(vllm.text)
+    assert words[:3] == ["vllm", "serve", "TARGET"]
+    assert words[words.index("--tensor-parallel-size") + 1] == "4"
+    config = json.loads(words[words.index("--speculative-config") + 1])
+    assert config == {
+        "method": "draft_model",
+        "model": "DRAFT",
+        "num_speculative_tokens": 3,
+        "draft_tensor_parallel_size": 4,
+    }
+    assert "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4" in sglang.text
+    assert by_degree[1][0].text
+    assert not by_degree[1][1].text
+    assert [bool(made.text) for made in by_degree[2]] == [False, False]
+    assert "over 2 of 4 chips" in by_degree[2][0].why_not
+    plain = next(one for one in found.proposals if one.model is None)
+    assert all("spec" not in made.text for made in commands(plain))
 
 
 def test_where_nothing_is_a_model_it_is_said() -> None:
