@@ -147,6 +147,16 @@ class TestPredict:
         assert "does not fit" in result.stderr
         assert json.loads(result.stdout)["records"][0]["status"]["state"] == "does_not_fit"
 
+    def test_what_does_not_fit_is_told_in_the_units_of_what_does_and_without_its_cost(self) -> None:
+        words = ("--set", "decoding.lookahead=4", "--set", "deployment.price=3 USD/h")
+        fits = sps("predict", CHINCHILLA, *words).stdout
+        assert "\ncost " in fits
+        (limit,) = (line for line in fits.splitlines() if line.startswith("fits "))
+        large = sps("predict", CHINCHILLA, *words, "--set", "workload.batch=10000").stdout
+        (told,) = (line for line in large.splitlines() if line.startswith("DOES NOT FIT "))
+        assert limit.split(" of ")[1].split(" a chip")[0] == told.split(" of ")[1].split(" a chip")[0]
+        assert "\ncost " not in large
+
     def test_a_folder_that_cannot_be_written_is_a_mistake_in_words(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("", encoding="utf-8")
         result = sps("predict", CHINCHILLA, "--set", "decoding.lookahead=4", "--out", str(tmp_path / "file" / "below"))
