@@ -28,7 +28,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 	    printf '  make %-9s %s\n' "$$name" "$$text"; done
 
-setup: $(VENV)/.installed-all ## install everything: planner, runtime (JAX), development tools
+setup: $(VENV)/.installed-all ## install everything: planner, runtime (JAX), Dask, development tools
 planner: $(VENV)/.installed-planner ## install the planner alone: the quickest start, no JAX
 
 demo: setup ## install, then predict and really run a tiny model on this machine's CPU
@@ -75,7 +75,7 @@ $(VENV)/.installed-planner: requirements/planner.lock pyproject.toml | $(BIN)/py
 	@touch $@
 
 $(VENV)/.installed-all: requirements/all.lock pyproject.toml | $(BIN)/python
-	@echo "Installing planner, runtime and development tools into $(VENV) (about a minute)"
+	@echo "Installing planner, runtime, Dask and development tools into $(VENV) (about a minute)"
 	@$(INSTALL_LOCKED) -r requirements/all.lock
 	@$(INSTALL_PROJECT)
 	@touch $(VENV)/.installed-planner $@
@@ -92,7 +92,7 @@ PIP_COMPILE = env -u PIP_CONSTRAINT -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL PIP
 lock: ## resolve the versions anew (needs Python 3.11; LOCK_ARGS=--upgrade for the newest)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
 	    echo "Lock with the oldest supported Python: make clean, then make setup PYTHON=python3.11" >&2; exit 1; }
-	$(PIP_COMPILE) -c requirements/held.in --extra runtime --extra dev \
+	$(PIP_COMPILE) -c requirements/held.in --extra runtime --extra dask --extra dev \
 	    -o requirements/all.lock pyproject.toml requirements/build.in
 	$(PIP_COMPILE) -c requirements/all.lock -o requirements/planner.lock pyproject.toml requirements/build.in
 	$(PIP_COMPILE) -c requirements/all.lock -c requirements/held.in --extra runtime --extra tpu \

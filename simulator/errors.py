@@ -3,7 +3,8 @@
     SpsError                 anything the toolkit raises on purpose; ``exit_code`` is what ``sps`` exits with
     ├── ConfigError          mistakes in files or options: every problem at once, exit 2
     ├── RefusedError         a well-formed question that the toolkit will not guess an answer to, exit 3
-    └── MeasurementError     a device, a child process or a record that did not behave, exit 4
+    ├── MeasurementError     a device, a child process or a record that did not behave, exit 4
+    └── UnfinishedError      a run over many points that stopped, or some of whose points failed, exit 5
 
 Results that are merely bad news (``does_not_fit``, ``outside_calibration``) are a *status* in the record, not
 an exception. All exceptions take positional arguments only: SimPy rebuilds the exception of a failing process
@@ -85,3 +86,9 @@ class MeasurementError(SpsError):
     """A measurement could not be made, or its result cannot be trusted."""
 
     exit_code = 4
+
+
+class UnfinishedError(SpsError):
+    """A run over many points stopped, or some of its points failed; what is done is kept."""
+
+    exit_code = 5

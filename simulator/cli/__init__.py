@@ -12,7 +12,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from simulator.cli import calibrate, check, compare, explain, importing, init, measure, predict, run, trace, validate
+from simulator.cli import (
+    calibrate,
+    check,
+    compare,
+    explain,
+    importing,
+    init,
+    measure,
+    plan,
+    predict,
+    run,
+    sweep,
+    trace,
+    validate,
+)
 from simulator.cli.list import list_known
 from simulator.cli.messages import within_width
 from simulator.errors import SpsError
@@ -47,9 +61,11 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("check")(check.check)
 app.command("predict")(predict.predict)
+app.command("sweep")(sweep.sweep)
 app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
+app.command("plan")(plan.plan)
 app.command("calibrate")(calibrate.calibrate)
 app.command("validate")(validate.validate)
 app.command("trace")(trace.trace)

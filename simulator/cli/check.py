@@ -22,13 +22,13 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check scenario files, and the models and hardware profiles that they name; run nothing."""
-    from simulator.spec.load import load_scenario
+    from simulator.spec.load import MAX_SWEEP, load_scenario
 
     problems: list[Problem] = []
     found: list[dict[str, Any]] = []
     for file in files:
         try:
-            points = load_scenario(file, settings or ())
+            points = load_scenario(file, settings or (), MAX_SWEEP)
             about = {"file": file, "name": points[0].scenario.name, "points": len(points), "axes": _axes(points)}
             found.append({**about, "doubts": _doubts(points)})
         except ConfigError as error:

@@ -16,11 +16,13 @@ from simulator.spec.scenario import Scenario
 from simulator.spec.source import parse
 
 MAX_POINTS = 10_000
+MAX_SWEEP = 100_000
+"""Points of a sweep that is run by shards: `sps sweep`."""
 _TOP = {"HardwareProfile": "a hardware profile", "ModelSpec": "a model"}
 
 
-def take_sweep(document: Document, problems: list[Problem]) -> dict[PathKey, list[Document]]:
-    """Remove `sweep` from ``document``; its axes in the order of the file."""
+def take_sweep(document: Document, problems: list[Problem], most: int = MAX_POINTS) -> dict[PathKey, list[Document]]:
+    """Remove `sweep` from ``document``; its axes in the order of the file, of at most ``most`` points."""
     if "sweep" not in document.data:
         return {}
     here, names = document.place(("sweep",)), document.data["sweep"]
@@ -37,8 +39,9 @@ def take_sweep(document: Document, problems: list[Problem]) -> dict[PathKey, lis
         else:
             axes[tuple(str(name).split("."))] = sweep.items((name,))
     total = math.prod(map(len, axes.values()))
-    if total > MAX_POINTS:
-        problems.append(here.problem("sweep", f"at most {MAX_POINTS:,} points; this sweep has {total:,}", ""))
+    if total > most:
+        verb = "; `sps sweep` takes it" if total <= MAX_SWEEP else ""
+        problems.append(here.problem("sweep", f"at most {most:,} points; this sweep has {total:,}{verb}", ""))
         return {path: values[:1] for path, values in axes.items()}
     return axes
 

@@ -12,15 +12,16 @@ from pydantic import ValidationError
 
 from simulator.errors import ConfigError, Problem
 from simulator.spec import library
-from simulator.spec.axes import MAX_POINTS, path_problem, read_settings, take_sweep
+from simulator.spec.axes import MAX_POINTS, MAX_SWEEP, path_problem, read_settings, take_sweep
 from simulator.spec.base import lay_under
 from simulator.spec.document import Document, PathKey, dotted, get_path
 from simulator.spec.physics import physics_problems
 from simulator.spec.problems import MAX_MISTAKES, from_validation, in_file_order
 from simulator.spec.scenario import Scenario
+from simulator.spec.shared import SharedParts
 from simulator.spec.source import parse
 
-__all__ = ["MAX_POINTS", "Point", "load_scenario", "load_text", "path_problem", "scenario_from"]
+__all__ = ["MAX_POINTS", "MAX_SWEEP", "Point", "load_scenario", "load_text", "path_problem", "scenario_from"]
 
 # Mistakes repeat from point to point of a sweep: after so many bad points there is nothing new to tell.
 _MAX_BAD_POINTS = 300
@@ -34,18 +35,19 @@ class Point:
     axes: dict[str, str | int | float]
 
 
-def load_scenario(path: str | Path, settings: Sequence[str] = ()) -> tuple[Point, ...]:
+def load_scenario(path: str | Path, settings: Sequence[str] = (), most: int = MAX_POINTS) -> tuple[Point, ...]:
     """Read a scenario file and expand its sweep in the order of the file, last axis fastest.
 
     Args:
         path: the scenario YAML.
         settings: overrides such as ``decoding.lookahead=4``; the value is read as YAML. A swept path is then fixed.
+        most: points that the sweep of the file may have.
 
     Raises:
         ConfigError: every problem of the file, of the files that it names, and of ``settings``, in file order.
     """
     path = Path(path)
-    return _load(library.read_mapping(path, str(path)), path, settings)
+    return _load(library.read_mapping(path, str(path)), path, settings, most)
 
 
 def load_text(text: str, path: str | Path) -> tuple[Point, ...]:
@@ -54,13 +56,13 @@ def load_text(text: str, path: str | Path) -> tuple[Point, ...]:
     Raises:
         ConfigError: every problem of the text and of the files that it names.
     """
-    return _load(parse(text, str(path)), Path(path), ())
+    return _load(parse(text, str(path)), Path(path), (), MAX_POINTS)
 
 
-def _load(document: Document, path: Path, settings: Sequence[str]) -> tuple[Point, ...]:
+def _load(document: Document, path: Path, settings: Sequence[str], most: int) -> tuple[Point, ...]:
     lay_under(document, path)
     problems: list[Problem] = []
-    axes = take_sweep(document, problems)
+    axes = take_sweep(document, problems, most)
     fixed = read_settings(settings, problems)
     swept = {name: values for name, values in axes.items() if name not in fixed}
     points = _points(document, fixed, swept, path.parent, problems)
@@ -80,7 +82,7 @@ def point_of(
         folder: where names of files in ``chosen`` are looked for.
         problems: gets every mistake.
     """
-    return _scenario(document, {}, chosen, folder, problems)
+    return _scenario(document, {}, chosen, folder, problems, SharedParts())
 
 
 def scenario_from(resolved: Any) -> Scenario:
@@ -107,10 +109,10 @@ def _points(
     problems: list[Problem],
 ) -> tuple[Point, ...]:
     points: list[Point] = []
-    bad = 0
+    parts, bad = SharedParts(), 0
     for choice in itertools.product(*swept.values()):
         chosen = dict(zip(swept, choice, strict=True))
-        scenario = _scenario(document, fixed, chosen, folder, problems)
+        scenario = _scenario(document, fixed, chosen, folder, problems, parts)
         if scenario is None:
             bad += 1
             if bad == _MAX_BAD_POINTS or len(problems) > MAX_MISTAKES:
@@ -126,6 +128,7 @@ def _scenario(
     chosen: Mapping[PathKey, Document],
     folder: Path,
     problems: list[Problem],
+    parts: SharedParts,
 ) -> Scenario | None:
     document, values = base.copy(), {**fixed, **chosen}
     # Whole parts first, then keys in them; keys of a model or profile once its file has been read.
@@ -136,7 +139,7 @@ def _scenario(
     found += unresolved
     found += _set([path for path in late if dotted(late[path]) not in unresolved_paths], values, document)
     try:
-        scenario = Scenario.model_validate(document.data)
+        scenario = parts.scenario(document.data)
     except ValidationError as error:
         mistakes = from_validation(error, document, Scenario, ("base", "sweep"))
         found += [problem for problem in mistakes if problem.path not in unresolved_paths]

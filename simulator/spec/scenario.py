@@ -13,6 +13,7 @@ from simulator.spec.fields import OR_FILE, Name, PositiveSeconds, Says, Source, 
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.measured import Measured
 from simulator.spec.model import ModelSpec
+from simulator.spec.plan import Plan
 from simulator.spec.terms import TIME_METRICS
 from simulator.spec.topology import parse_slice
 
@@ -173,6 +174,8 @@ class Scenario(Strict):
     """Seed of every random stream."""
     published: tuple[PublishedValue, ...] = ()
     """What others measured for the same scenario."""
+    plan: Plan | None = None
+    """Which draft to train: the search of `sps plan`."""
     measured: Measured | None = None
     """Steps of this scenario that you measured, such as {plain_step: 7.07 ms}; the model is shifted to them."""
 
@@ -233,6 +236,7 @@ class Scenario(Strict):
     def resolved(self) -> dict[str, Any]:
         """Plain JSON data that can be read back as this scenario; of calibrations and engines, only those it uses."""
         data = self.model_dump(mode="json", exclude_defaults=True)
+        data.pop("plan", None)  # what else might be asked is no part of what was answered
         known = data["deployment"]["hardware"].get("calibrations", {})
         used = {name: value for name, value in known.items() if name == self.deployment.calibration}
         data["deployment"]["hardware"]["calibrations"] = used

@@ -166,10 +166,15 @@ def test_a_draft_with_too_few_heads_lies_on_some_of_the_chips_or_is_left_out() -
     assert "Not quickstart-draft-wide: this needs at most 8" in flat(none)
 
 
+def test_of_several_calibrations_the_first_that_was_fitted_here_is_taken() -> None:
+    assert "  calibration: chen-2023 " in sps("init", *CASE).stdout
+    assert "  calibration: tpu-v4-2022 " in sps("init", *CASE, "--batch", "4").stdout
+
+
 def test_a_calibration_that_was_not_fitted_here_is_left_out_with_the_reason() -> None:
-    out = sps("init", "--model", "vicuna-7b", "--hardware", "a100_sxm", "--chips", "1", "--draft", "vicuna-68m").stdout
+    out = sps("init", "--model", "chinchilla-7b", "--hardware", "tpu_v4", "--chips", "2").stdout
     assert "  # calibration: null " in out
-    assert "Not vllm-0.14-kernels: outside what it was fitted on, width 768 (fitted on 1,024 to" in flat(out)
+    assert "Not chen-2023: outside what it was fitted on, chips 2 (fitted on 4 to 16)" in flat(out)
 
 
 def hardware(folder: Path, **chips_known: list[int] | None) -> str:

@@ -6,13 +6,20 @@ import pickle
 
 import pytest
 
-from simulator.errors import MAX_SHOWN, ConfigError, MeasurementError, Problem, RefusedError, SpsError
+from simulator.errors import MAX_SHOWN, ConfigError, MeasurementError, Problem, RefusedError, SpsError, UnfinishedError
 
 PROBLEM = Problem("a.yaml", 3, 5, "decoding.lookahead", "four", "a whole number, 0 to 64")
 
 
 @pytest.mark.parametrize(
-    "error", [ConfigError((PROBLEM,)), RefusedError("why"), MeasurementError("what"), SpsError("x", 1)]
+    "error",
+    [
+        ConfigError((PROBLEM,)),
+        RefusedError("why"),
+        MeasurementError("what"),
+        UnfinishedError("where"),
+        SpsError("x", 1),
+    ],
 )
 def test_errors_survive_pickling(error: SpsError) -> None:
     # SimPy and worker processes rebuild an exception from its arguments.

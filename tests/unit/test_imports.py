@@ -10,7 +10,20 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = ROOT / "scenarios/chinchilla_70b_tpu_v4.yaml"
-HEAVY = ("simpy", "scipy", "plotly", "jax", "jaxlib", "flax", "rich", "typer", "distributed", "libtpu", "runtime")
+HEAVY = (
+    "simpy",
+    "scipy",
+    "plotly",
+    "jax",
+    "jaxlib",
+    "flax",
+    "rich",
+    "typer",
+    "joblib",
+    "distributed",
+    "libtpu",
+    "runtime",
+)
 
 
 def loaded_after(code: str) -> set[str]:

@@ -280,3 +280,24 @@ def test_measured_steps_can_be_swept_and_kept_at_points_that_draft_nothing() -> 
     assert [one[0] for one in found if one is not None] == [7e-3, 7e-3, 8e-3, 8e-3]
     drafts = "sweep: {draft: [{kind: none}, {kind: model, model: tiny-draft}]}\n"
     assert len(measured(text=MEASURED + drafts)) == 2
+
+
+def test_points_hold_what_they_have_in_common_once_and_are_what_each_is_alone() -> None:
+    swept = "sweep: {target.layers: [4, 6, 4], decoding.lookahead: [0, 4]}\n"
+    points = load_scenario(write("many.yaml", GOOD + swept))
+    targets = [point.scenario.target for point in points]
+    assert [target.layers for target in targets] == [4, 4, 6, 6, 4, 4]
+    assert len({id(target) for target in targets}) == 2
+    assert len({id(point.scenario.deployment.hardware) for point in points}) == 1
+    for point in points:
+        settings = [f"{path}={value}" for path, value in point.axes.items()]
+        (alone,) = load_scenario("many.yaml", settings)
+        assert alone.scenario == point.scenario
+        assert alone.scenario.resolved() == point.scenario.resolved()
+
+
+def test_a_sweep_has_as_many_points_as_the_verb_can_take() -> None:
+    name = write("many.yaml", GOOD + "sweep: {workload.batch: [1, 2, 3], decoding.lookahead: [0, 4]}\n")
+    assert len(load_scenario(name, (), 6)) == 6
+    with pytest.raises(ConfigError, match="at most 5 points; this sweep has 6"):
+        load_scenario(name, (), 5)

@@ -1,0 +1,91 @@
+"""sps plan: which draft to train for a target, how good it must become to pay, and how sure that is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simulator.cli.files import ready, to_json, write
+from simulator.cli.options import AsJson, OutFolder
+from simulator.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from simulator.plan import Outcome
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario with a `plan:`.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a key of the scenario; may be repeated.")
+]
+Seed = Annotated[
+    int | None, typer.Option("--seed", metavar="N", help="Seed of the draws; that of the scenario unless given.")
+]
+
+
+def plan(
+    file: File, settings: Settings = None, seed: Seed = None, out: OutFolder = None, as_json: AsJson = False
+) -> None:
+    """Choose a draft before anyone trains it: time every shape, draw the best under uncertainty, and say who wins."""
+    from simulator import tables
+    from simulator.plan import plan as search
+    from simulator.spec.load import load_scenario
+    from simulator.spec.named import find_all
+
+    points = load_scenario(file, settings or ())
+    if len(points) > 1:
+        accepts = f"one point; this one has {len(points)}: --set fixes what is swept, 'sweep: {{}}' takes away a base's"
+        raise ConfigError((Problem(str(file), 0, 0, "sweep", "", accepts),))
+    scenario = points[0].scenario
+    if scenario.plan is None:
+        raise ConfigError((Problem(str(file), 0, 0, "plan", "", "the key 'plan', which is missing: what is searched"),))
+    names = [("plan.existing", name, "model") for name in scenario.plan.existing]
+    outcome = search(scenario, [found.spec for found in find_all(names, file.parent)], seed)
+    if out is not None:
+        typer.echo(f"plan: {write(ready(out) / 'plan.json', to_json(to_data(outcome)) + chr(10))}", err=True)
+    if as_json:
+        typer.echo(to_json({"records": [], "plan": to_data(outcome)}))
+        return
+    typer.echo(
+        f"{scenario.target.name} on {scenario.deployment.chips} x {scenario.deployment.hardware.name}: which draft?"
+    )
+    for line in tables.wrapped(*tables.plan_answer(outcome)):
+        typer.echo(line)
+    typer.echo(f"\n{tables.plan_table(outcome).text()}")
+    typer.echo(
+        "gain over plain decoding of the same target; needs: acceptance from which it pays; regret: what it costs on"
+    )
+    typer.echo(
+        "average not to have chosen the best of each draw; worse: better than the first in under 5 % of the draws"
+    )
+
+
+def to_data(outcome: Outcome) -> dict[str, Any]:
+    """Everything as plain data."""
+    return {
+        "screened": outcome.screened,
+        "shapes": len(outcome.drafts),
+        "statement": outcome.statement,
+        "left_out": list(outcome.left_out),
+        "candidates": [
+            {
+                "name": one.ranked.entry.name,
+                "model": one.model.model_dump(mode="json", exclude_defaults=True) if one.model else None,
+                "option": one.group.option,
+                "draft_tensor_parallel": one.group.degree if one.model else None,
+                "lookahead": one.ranked.lookahead,
+                "p_best": one.ranked.p_best,
+                "regret": one.ranked.regret,
+                "gain": one.gain,
+                "value_s": one.ranked.value_s,
+                "value_s_low": one.ranked.low_s,
+                "value_s_high": one.ranked.high_s,
+                "acceptance": one.acceptance,
+                "needs": None if one.needs != one.needs else one.needs,
+                "draft_step_s": one.step_s,
+                "collective_share": one.collective_share,
+                "told_from_the_first": one.ranked.apart,
+            }
+            for one in outcome.proposals
+        ],
+    }

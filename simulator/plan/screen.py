@@ -1,0 +1,164 @@
+"""Time of a round of every draft, by the cost model, all at once: the first stage of a plan.
+
+A group of candidates shares the target, its chips and the chips of the draft; in it a draft's passes are arrays over
+all shapes, and the passes of the target are one number for each lookahead. What is added up is what
+:class:`simulator.steps.Steps` adds up for one scenario, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.cost.memory import memory_terms
+from simulator.cost.operations import head, resident_weight_bytes
+from simulator.cost.shape import Pass, Shape, split, tiled
+from simulator.cost.step import footprint, step_cost
+from simulator.errors import RefusedError
+from simulator.plan.space import Drafts
+from simulator.spec.drafting import ModelDraft, NoDraft
+from simulator.spec.model import ModelSpec
+from simulator.spec.plan import Plan, TargetOption
+from simulator.spec.scenario import Scenario
+from simulator.steps import Steps
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """One way to serve the target and to place its draft."""
+
+    option: str
+    """The name of the target's option; empty for the scenario's own."""
+    scenario: Scenario
+    degree: int
+    """Chips over which the draft is sharded."""
+    plain_s: float
+    verify_s: dict[int, float]
+    """By lookahead: the verify step, acceptance and what a round takes besides."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Drafts in a group, by their numbers in :class:`Drafts`; arrays over them, and over the lookaheads in rows."""
+
+    group: Group
+    drafts: Drafts
+    index: npt.NDArray[np.int64]
+    lookahead: npt.NDArray[np.int64]
+    first_s: Array
+    step_s: Array
+    collective_s: Array
+    """Of a draft step, what its collectives take."""
+    round_s: Array
+    """[K, drafts]."""
+
+    @property
+    def round_cost(self) -> Array:
+        """Rounds in plain steps of the same target on the same chips; [K, drafts]."""
+        return np.asarray(self.round_s / self.group.plain_s)
+
+
+def groups(scenario: Scenario, plan: Plan) -> Iterator[Group]:
+    """Every way to serve the target with every way to place a draft that the calibration knows."""
+    for option in (None, *plan.targets):
+        served = _served(scenario, option)
+        degrees = plan.draft_tensor_parallel or (served.deployment.target_degree,)
+        for degree in degrees:
+            if served.deployment.target_degree % degree == 0:
+                yield _group(served, plan, option.name if option else "", degree)
+
+
+def _served(scenario: Scenario, option: TargetOption | None) -> Scenario:
+    """The scenario with the target served in another way, and nothing that drafts."""
+    target, deployment = scenario.target, scenario.deployment
+    if option is not None:
+        types = {"weight_dtype": option.weight_dtype, "matmul_dtype": option.matmul_dtype}
+        if option.weight_dtype is not None:
+            # What is not quantised stays as it is: activations, and with them cache and head.
+            types |= {"activation_dtype": target.compute_dtype, "head_dtype": target.head_dtype or target.weight_dtype}
+        target = target.model_copy(update={key: value for key, value in types.items() if value is not None})
+        chips = {"chips": option.chips, "tensor_parallel": None} if option.chips is not None else {}
+        deployment = deployment.model_copy(update=chips | ({"slice": option.slice} if option.slice else {}))
+    return scenario.model_copy(update={"target": target, "deployment": deployment, "draft": NoDraft(kind="none")})
+
+
+def _group(served: Scenario, plan: Plan, option: str, degree: int) -> Group:
+    plain = sum(Steps.of(served).mechanisms()["plain_step"].values())
+    verify = {}
+    for lookahead in plan.lookahead:
+        parts = Steps.of(with_draft(served, _stand_in(served.target), lookahead, degree)).mechanisms()
+        verify[lookahead] = sum(sum(parts[name].values()) for name in ("verify_step", "sampling", "round_overhead"))
+    return Group(option, served, degree, plain, verify)
+
+
+def with_draft(served: Scenario, draft: ModelSpec, lookahead: int, degree: int) -> Scenario:
+    """The scenario with a draft, sharded over ``degree`` chips: over all of them, or by every group of them."""
+    target_degree = served.deployment.target_degree
+    placed = {} if degree == target_degree else {"placement": "replicated", "tensor_parallel": degree}
+    subset: Literal["same", "subset"] = "subset" if draft.vocabulary != served.target.vocabulary else "same"
+    where = served.deployment.draft.model_copy(update=placed)
+    return served.model_copy(
+        update={
+            "draft": ModelDraft(kind="model", model=draft, vocabulary_map=subset),
+            "deployment": served.deployment.model_copy(update={"draft": where}),
+            "decoding": served.decoding.model_copy(update={"lookahead": lookahead}),
+        }
+    )
+
+
+def _stand_in(target: ModelSpec) -> ModelSpec:
+    """A draft for what of a round does not depend on the draft."""
+    narrow = {"layers": 1, "experts": None, "latent": None, "window": None, "recurrent": None, "encoder": None}
+    return target.model_copy(update={"name": "stand-in", **narrow})
+
+
+def screen(group: Group, drafts: Drafts, plan: Plan) -> Candidates:
+    """Every draft that fits, in one group."""
+    scenario, degree = group.scenario, group.degree
+    fits = np.flatnonzero((drafts.heads >= degree) & (_memory(group, drafts) <= _room(scenario, plan)))
+    if not fits.size:
+        raise RefusedError(f"no draft fits beside {scenario.target.name} on {scenario.deployment.chips} chips")
+    shape = drafts.shape(fits)
+    template = Steps.of(with_draft(scenario, _stand_in(scenario.target), max(plan.lookahead), degree))
+    hardware = scenario.deployment.hardware
+    both = footprint(Shape.of(scenario.target), scenario.deployment.target_degree, hardware)
+    both = both + footprint(shape, degree, hardware)
+    first = template.passes["draft_first_step"]
+    one: Any = replace(first.forward, tokens=1)
+    cold = step_cost(shape, first.forward, first.machine, both, 1)
+    warm = step_cost(shape, one, first.machine, None, 1)
+    wires = warm.mechanisms["collective_latency"] + warm.mechanisms["collective_bandwidth"]
+    depth = np.array(plan.lookahead, dtype=np.int64)
+    rest = np.array([group.verify_s[k] for k in plan.lookahead])
+    rounds = cold.seconds[None, :] + (depth[:, None] - 1) * warm.seconds[None, :] + rest[:, None]
+    return Candidates(group, drafts, fits, depth, cold.seconds, warm.seconds, wires + 0 * warm.seconds, rounds)
+
+
+def _room(scenario: Scenario, plan: Plan) -> float:
+    """Bytes of one chip that the draft may take: what the target leaves."""
+    hardware, chips = scenario.deployment.hardware, scenario.deployment.chips
+    usable = hardware.usable_bytes() / (chips if hardware.shares_memory else 1)
+    asked = scenario.model_copy(
+        update={"decoding": scenario.decoding.model_copy(update={"lookahead": max(plan.lookahead)})}
+    )
+    # With a draft there are four copies of the distributions instead of two.
+    terms = memory_terms(asked)
+    return usable - sum(terms.values()) - terms["logits and probabilities"]
+
+
+def _memory(group: Group, drafts: Drafts) -> Array:
+    """Weights and cache of every draft on one chip."""
+    scenario, tile, degree = group.scenario, group.scenario.deployment.hardware.tile, group.degree
+    shape = drafts.shape()
+    matrices = 1 if drafts.space.tied_embeddings else 2
+    one = Pass(1, 1, 0, degree)
+    weights = resident_weight_bytes(shape, degree, tile) + matrices * head(shape, one, tile).streamed_bytes
+    row = 2 * split(shape.kv_heads, degree) * tiled(shape.head_dim, tile)
+    cache = shape.layers * row * shape.kv_bytes * scenario.cache_positions * scenario.workload.batch
+    return np.asarray(weights + cache, dtype=np.float64)

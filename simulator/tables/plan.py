@@ -1,0 +1,177 @@
+"""What a plan found, in sentences and in a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from simulator.plan import Outcome
+from simulator.plan.outcome import Proposal
+from simulator.tables.layout import Column, Table
+from simulator.units import human_time
+
+_SHOWN = 8
+
+
+def plan_answer(outcome: Outcome) -> list[str]:
+    """The recommendation, why, what it rests on and what would change it."""
+    return [line for line in _sentences(outcome) if line]
+
+
+def _sentences(outcome: Outcome) -> Iterator[str]:
+    leader, plain = outcome.leader, _plain(outcome)
+    yield f"{outcome.screened:,} combinations of {len(outcome.drafts):,} shapes timed, {len(outcome.proposals)} drawn"
+    if leader.model is None:
+        yield (
+            f"no draft pays: {leader.ranked.entry.name} takes {human_time(leader.ranked.value_s, 3)} a token "
+            f"and is best in {leader.ranked.p_best:.0%} of the draws"
+        )
+    else:
+        own = leader.ranked
+        low, high = (leader.group.plain_s * own.entry.weight / value for value in (own.high_s, own.low_s))
+        yield (
+            f"train {_words(leader)}: K = {own.lookahead}, {leader.gain:.2f} times as fast as plain decoding "
+            f"[{low:.2f}, {high:.2f}], from acceptance {leader.needs:.2f} on"
+        )
+        yield _prior_words(leader)
+        yield f"plain decoding is the better one in {_beaten(plain, outcome):.0%} of the draws"
+    top = [one for one in outcome.top if one.index is not None]
+    if len(top) > 1:
+        yield (
+            f"{len(top)} drafts cannot be told from each other: {_range(top, 'layers')} layers, "
+            f"width {_range(top, 'd_model')}, {min(map(_size, top)):.2g} to {max(map(_size, top)):.2g} B"
+        )
+    yield from _why(outcome)
+    yield _depth(outcome)
+    for one in outcome.proposals:
+        if one.index is None and one.model is not None:
+            yield _existing(one)
+    for option in [one for one in outcome.proposals if one.model is None and one.ranked.entry.option]:
+        yield f"{option.ranked.entry.name}: {human_time(option.ranked.value_s, 3)} a token without any draft"
+    if leader.index is not None and (edges := outcome.drafts.at_the_edge(leader.index)):
+        yield f"at the edge of the search: {'; '.join(edges)}: try more"
+    yield from outcome.left_out
+    yield outcome.statement
+
+
+def _plain(outcome: Outcome) -> Proposal:
+    return next(one for one in outcome.proposals if one.model is None)
+
+
+def _beaten(plain: Proposal, outcome: Outcome) -> float:
+    return 1.0 if plain is outcome.leader else plain.ranked.p_beats_leader
+
+
+def _words(one: Proposal) -> str:
+    if one.model is None:
+        return one.ranked.entry.name
+    shape = f"{one.model.layers} layers of width {one.model.d_model:,}, {one.model.parameters / 1e9:.2g} B"
+    chips = one.group.degree
+    return f"{shape}, over {chips} chip{'s' * (chips > 1)}{f', {one.group.option}' if one.group.option else ''}"
+
+
+def _prior_words(one: Proposal) -> str:
+    if one.acceptance is None:
+        return ""
+    mean, low, high = one.acceptance
+    return f"its acceptance is taken as {mean:.2f} [{low:.2f}, {high:.2f}] before training"
+
+
+def _size(one: Proposal) -> float:
+    return one.model.parameters / 1e9 if one.model is not None else 0.0
+
+
+def _range(top: Sequence[Proposal], key: str) -> str:
+    values = sorted({getattr(one.model, key) for one in top})
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+
+def _why(outcome: Outcome) -> Iterator[str]:
+    """What a deeper draft of the same size would take, and what of it collectives are."""
+    leader = outcome.leader
+    if leader.index is None:
+        return
+    layers = _layers(leader)
+    deeper = [
+        one
+        for one in outcome.proposals
+        if one.index is not None
+        and one.group == leader.group
+        and _layers(one) >= 2 * layers
+        and 0.7 <= _size(one) / _size(leader) <= 1.4
+    ]
+    if not deeper:
+        return
+    other = min(deeper, key=lambda one: abs(math.log(_size(one) / _size(leader))))
+    grown = other.step_s - leader.step_s
+    more = other.step_s * other.collective_share - leader.step_s * leader.collective_share
+    cause = f"{_layers(other) - layers} more layers' fixed times"
+    if leader.group.degree > 1 and grown > 0:
+        cause = (
+            f"{2 * (_layers(other) - layers)} more all-reduces take {human_time(more, 3)}, {more / grown:.0%} of that"
+        )
+    yield (
+        f"why: a draft of {_size(other):.2g} B with {_layers(other)} layers takes {human_time(other.step_s, 3)} a step "
+        f"instead of {human_time(leader.step_s, 3)}: {cause}"
+    )
+
+
+def _existing(one: Proposal) -> str:
+    verdict = "is worse" if one.ranked.apart else "cannot be told from it"
+    said = f"{one.ranked.entry.name}, which exists, {verdict}: gain {one.gain:.2f}, {human_time(one.step_s, 3)} a step"
+    if one.group.degree > 1:
+        said += f", of which its {2 * _layers(one)} all-reduces take {one.collective_share:.0%}"
+    return said
+
+
+def _depth(outcome: Outcome) -> str:
+    """How deep the best draft is, by how much a shallow one loses."""
+    said = [f"{outcome.drafts.layers[best]:.0f} at {times:g}" for times, best in outcome.by_shape]
+    return f"layers of the best draft, by what depth gives (1 as published models say): {', '.join(said)}"
+
+
+def _layers(one: Proposal) -> int:
+    return one.model.layers if one.model is not None else 0
+
+
+def plan_table(outcome: Outcome) -> Table:
+    """The first candidates by expected regret, what exists, and plain decoding."""
+    columns = (
+        Column("candidate", numeric=False),
+        Column("B"),
+        Column("K"),
+        Column("step ms"),
+        Column("collectives"),
+        Column("needs"),
+        Column("prior"),
+        Column("90 %"),
+        Column("gain"),
+        Column("P(best)"),
+        Column("regret"),
+        Column("", numeric=False),
+    )
+    first = [one for one in outcome.proposals if one.index is not None][:_SHOWN]
+    others = [one for one in outcome.proposals if one.index is None]
+    shown = sorted([*first, *others], key=lambda one: one.ranked.regret)
+    return Table("", columns, tuple(_row(one) for one in shown))
+
+
+def _row(one: Proposal) -> tuple[str, ...]:
+    own, drafts = one.ranked, one.model is not None
+    prior, interval = (
+        (f"{one.acceptance[0]:.2f}", "{1:.2f}-{2:.2f}".format(*one.acceptance)) if one.acceptance else ("", "")
+    )
+    return (
+        own.entry.name.removeprefix("draft-"),
+        f"{_size(one):.2f}" if drafts else "",
+        str(own.lookahead) if drafts else "",
+        f"{one.step_s * 1e3:.2f}" if drafts else "",
+        f"{one.collective_share:.0%}" if drafts else "",
+        f"{one.needs:.2f}" if drafts and not math.isnan(one.needs) else "",
+        prior,
+        interval,
+        f"{one.gain:.2f}",
+        f"{own.p_best:.2f}",
+        f"{own.regret:.3f}",
+        "worse" if own.apart else "",
+    )

@@ -1,0 +1,286 @@
+"""The planner: its screen against the cost model, its ranking, and the cases that it must get right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from simulator import tables
+from simulator.cli import app
+from simulator.cost.memory import memory_terms
+from simulator.errors import RefusedError
+from simulator.plan import Outcome, plan
+from simulator.plan.ranking import Entry, ranked
+from simulator.plan.screen import groups, screen, with_draft
+from simulator.plan.space import drafts_of
+from simulator.spec.load import load_scenario
+from simulator.spec.named import find_all
+from simulator.spec.plan import Plan
+from simulator.spec.scenario import Scenario
+from simulator.steps import Steps
+from tests.builders import PROFILE, model, scenario
+
+CHINCHILLA = Path(__file__).resolve().parents[2] / "scenarios" / "plan_chinchilla_draft.yaml"
+SPACE: dict[str, Any] = {"layers": [1, 2, 4, 8], "d_model": [256, 512, 1024], "head_dim": 64}
+
+
+def asked(space: dict[str, Any] | None = None, more: dict[str, Any] | None = None, **changes: Any) -> Scenario:
+    """A small scenario with a plan."""
+    planned = {"drafts": SPACE | (space or {}), **(more or {})}
+    return scenario(**{"draft": {"kind": "none"}, "plan": frozen(planned), **changes})
+
+
+def frozen(data: Any) -> Any:
+    """The same with tuples for lists, as a file's data has them once read."""
+    if isinstance(data, dict):
+        return {key: frozen(value) for key, value in data.items()}
+    return tuple(map(frozen, data)) if isinstance(data, list) else data
+
+
+def of(one: Scenario) -> Plan:
+    """Its plan."""
+    assert one.plan is not None
+    return one.plan
+
+
+def chinchilla(*settings: str) -> Outcome:
+    """The search of the founding case."""
+    (point,) = load_scenario(CHINCHILLA, settings)
+    names = [("plan.existing", name, "model") for name in of(point.scenario).existing]
+    return plan(point.scenario, [found.spec for found in find_all(names, CHINCHILLA.parent)])
+
+
+@pytest.fixture(scope="module")
+def founding() -> Outcome:
+    """The search of the founding case as it stands in the file."""
+    return chinchilla()
+
+
+def words(outcome: Outcome) -> str:
+    """Everything that is said of it, on one line."""
+    return " ".join(tables.plan_answer(outcome))
+
+
+VARIANTS: dict[str, Scenario] = {
+    "plain": asked(),
+    "placed": asked(more={"draft_tensor_parallel": [1, 2, 4]}),
+    "shared keys": asked({"kv_share": [0.25, 1.0], "d_ff_ratio": [2.5, 4.0], "feed_forward": "plain"}),
+    "vocabulary": asked({"vocabulary": [1024, 4096], "tied_embeddings": False}),
+    "batch": asked(workload__batch=16, workload__prompt_tokens=3000, decoding__temperature=0),
+    "int8": asked(more={"targets": [{"name": "int8", "weight_dtype": "int8"}, {"name": "on-2", "chips": 2}]}),
+    "relative": asked({"positions": "relative"}),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_screen_adds_up_what_the_steps_of_a_scenario_do(name: str) -> None:
+    one = VARIANTS[name]
+    drafts, compared = drafts_of(of(one).drafts, one.target), 0
+    for group in groups(one, of(one)):
+        found = screen(group, drafts, of(one))
+        for place, index in enumerate(found.index):
+            draft = drafts.model(int(index))
+            assert draft.parameters == pytest.approx(drafts.parameters[index], rel=1e-12)
+            for row, lookahead in enumerate(found.lookahead[::3]):
+                parts = Steps.of(with_draft(group.scenario, draft, int(lookahead), group.degree)).mechanisms()
+                names = ("draft_first_step", "draft_step", "verify_step", "sampling", "round_overhead")
+                first, later, *rest = (sum(parts.get(part, {}).values()) for part in names)
+                assert found.first_s[place] == pytest.approx(first, rel=1e-9)
+                if lookahead > 1:
+                    assert found.step_s[place] == pytest.approx(later, rel=1e-9)
+                whole = first + (int(lookahead) - 1) * later + sum(rest)
+                assert found.round_s[3 * row, place] == pytest.approx(whole, rel=1e-9)
+                compared += 1
+    assert compared >= 30
+
+
+@pytest.mark.parametrize("capacity", ["0.16 GiB", "0.12 GiB", "0.10 GiB"])
+@pytest.mark.parametrize("name", ["plain", "vocabulary", "batch"])
+def test_what_does_not_fit_is_not_a_candidate(name: str, capacity: str) -> None:
+    one = VARIANTS[name]
+    peaks = PROFILE["peaks"] | {"hbm_capacity": {"value": capacity, "source": "invented"}}
+    # A long cache makes drafts differ in what they take.
+    one = scenario(
+        **one.model_dump(include={"draft": True, "decoding": True, "workload": True}, exclude_defaults=True),
+        plan=of(one).model_dump(exclude_defaults=True),
+        deployment__hardware=PROFILE | {"peaks": peaks},
+    )
+    drafts = drafts_of(of(one).drafts, one.target)
+    (group,) = groups(one, of(one))
+    room = one.deployment.hardware.usable_bytes()
+    fits = []
+    for index in range(len(drafts)):
+        asked_of = with_draft(group.scenario, drafts.model(index), max(of(one).lookahead), group.degree)
+        if drafts.heads[index] >= group.degree and sum(memory_terms(asked_of).values()) <= room:
+            fits.append(index)
+    if not fits:
+        with pytest.raises(RefusedError, match="no draft fits"):
+            screen(group, drafts, of(one))
+        return
+    assert screen(group, drafts, of(one)).index.tolist() == fits
+
+
+def test_the_published_draft_is_among_those_that_cannot_be_told_apart(founding: Outcome) -> None:
+    verdicts = {one.ranked.entry.name: one.ranked.apart for one in founding.proposals}
+    assert not verdicts["chinchilla-draft-4b"]
+    assert verdicts["chinchilla-7b"]
+    assert verdicts["chinchilla-7b on 4"]
+    assert verdicts["no draft"]
+    same = next(one for one in founding.proposals if one.ranked.entry.name == "draft-8x6144")
+    assert not same.ranked.apart  # the 4B by its shape, were it not trained yet
+
+
+def test_the_reason_is_the_all_reduces(founding: Outcome) -> None:
+    said = words(founding)
+    assert "more all-reduces take" in said
+    assert "chinchilla-7b, which exists, is worse: gain 1.4" in said
+    assert "its 80 all-reduces take 57%" in said
+
+
+def test_the_edge_of_the_search_is_no_answer_unless_it_is_said(founding: Outcome) -> None:
+    leader = founding.leader
+    assert leader.index is not None
+    edges = founding.drafts.at_the_edge(leader.index)
+    assert bool(edges) == ("at the edge of the search" in words(founding))
+    narrow = chinchilla("plan.drafts.d_model=[6144, 7168, 8192]", "plan.drafts.layers=[8, 16, 24]")
+    assert "at the edge of the search: layers 8, the smallest that was tried" in words(narrow)
+
+
+def test_how_deep_the_best_draft_is_follows_what_depth_gives(founding: Outcome) -> None:
+    layers = [founding.drafts.layers[best] for _, best in founding.by_shape]
+    assert layers == sorted(layers)
+    assert layers[0] <= 2
+    assert layers[-1] >= 8
+    assert "layers of the best draft, by what depth gives" in words(founding)
+
+
+def test_on_one_chip_shallow_is_preferred_less() -> None:
+    """No all-reduces, so that layers cost little besides their weights."""
+
+    def on(chips: int) -> tuple[float, float]:
+        found = chinchilla(
+            "target=chinchilla-7b",
+            f"deployment.chips={chips}",
+            "deployment.slice=null",
+            "plan.draft_tensor_parallel=null",
+            "plan.existing=[]",
+            "plan.drafts.max_parameters=3e9",
+        )
+        known, drafts = found.candidates[0], found.drafts
+        step = {(drafts.layers[i], drafts.d_model[i]): known.step_s[place] for place, i in enumerate(known.index)}
+        best = dict(found.by_shape)[1.0]
+        return step[32, 2048] / step[8, 4096], float(drafts.layers[best])  # 1.8 and 1.9 B
+
+    (deep_16, layers_16), (deep_1, layers_1) = on(16), on(1)
+    assert deep_16 > 2
+    assert deep_1 < 1.2
+    assert layers_1 >= 2 * layers_16
+
+
+def test_a_draft_of_lower_acceptance_wins(founding: Outcome) -> None:
+    by_name = {one.ranked.entry.name: one for one in founding.proposals}
+    leader, deep = founding.leader, by_name["chinchilla-7b"]
+    assert leader.acceptance is not None
+    assert deep.acceptance is not None
+    assert leader.acceptance[0] < deep.acceptance[0] - 0.05
+    assert leader.gain > 1.3 * deep.gain
+
+
+def test_no_draft_wins_and_the_plan_says_so() -> None:
+    found = plan(asked({"layers": [12, 16], "d_model": [896]}))
+    assert found.leader.model is None
+    assert found.leader.gain == pytest.approx(1.0, abs=0.02)
+    assert "no draft pays: no draft takes" in words(found)
+
+
+def test_to_quantise_the_target_wins_and_the_plan_says_so() -> None:
+    big = model("big", layers=16, d_model=4096, heads=32, kv_heads=32, head_dim=128, d_ff=16384)
+    options = {"targets": [{"name": "int8", "weight_dtype": "int8"}]}
+    found = plan(asked({"layers": [12, 15], "d_model": [3584]}, options, target=big))
+    assert found.leader.model is None
+    assert found.leader.ranked.entry.name == "no draft, int8"
+    assert "no draft pays: no draft, int8 takes" in words(found)
+    plain = next(one for one in found.proposals if one.ranked.entry.name == "no draft")
+    assert plain.ranked.value_s > 1.3 * found.leader.ranked.value_s
+
+
+def test_chances_add_up_and_order_is_by_regret(founding: Outcome) -> None:
+    chances = [one.ranked.p_best for one in founding.proposals]
+    assert sum(chances) == pytest.approx(1.0, abs=1e-9)
+    regrets = [one.ranked.regret for one in founding.proposals]
+    assert regrets == sorted(regrets)
+    assert min(regrets) >= 0
+    assert founding.leader.ranked.p_beats_leader == 0
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    one = asked()
+    first, again, other = plan(one), plan(one), plan(one, seed=1)
+    assert words(first) == words(again)
+    assert [p.ranked.p_best for p in first.proposals] == [p.ranked.p_best for p in again.proposals]
+    assert [p.ranked.p_best for p in first.proposals] != [p.ranked.p_best for p in other.proposals]
+
+
+def test_what_cost_counts_is_chips() -> None:
+    more = {"targets": [{"name": "on-2", "chips": 2}], "objective": "cost"}
+    found = plan(asked(more=more))
+    assert found.leader.ranked.entry.option == "on-2"
+    assert {one.ranked.entry.weight for one in found.proposals} == {2.0, 4.0}
+
+
+def test_limits_leave_out_what_exceeds_them() -> None:
+    every = plan(asked())
+    times = sorted(one.ranked.value_s for one in every.proposals if one.model is not None)
+    limited = plan(asked(more={"limits": {"tpot": f"{times[3]:.9f} s"}}))
+    kept = [one for one in limited.proposals if one.model is not None]
+    assert 0 < len(kept) < len(times)
+
+
+def test_where_nothing_is_a_model_it_is_said() -> None:
+    with pytest.raises(RefusedError, match="no combination of plan"):
+        plan(asked({"d_model": [100]}))
+    with pytest.raises(RefusedError, match="no 'plan:'"):
+        plan(scenario())
+
+
+def test_one_certain_winner() -> None:
+    plain = Entry("no draft", "", (), (), (1.0,))
+    good = Entry("good", "", (1, 2, 3), (0.01, 0.02, 0.03), (1.0, 1.0, 1.0))
+    bad = Entry("bad", "", (1, 2, 3), (5.0, 10.0, 15.0), (1.0, 1.0, 1.0))
+    found = ranked([plain, good, bad], np.full((400, 2), 0.9), 0.05, 400, np.random.default_rng(0))
+    assert [one.entry.name for one in found] == ["good", "no draft", "bad"]
+    assert found[0].p_best == 1
+    assert found[0].regret == 0
+    assert found[0].lookahead == 3
+    assert found[0].value_s == pytest.approx(1.03 / (1 + 0.9 + 0.81 + 0.729), rel=0.02)
+    assert all(one.apart for one in found[1:])
+
+
+def sps(*arguments: str) -> Any:
+    """The command's result."""
+    return CliRunner().invoke(app, ["plan", *arguments])
+
+
+def test_the_command_writes_what_it_says(tmp_path: Path) -> None:
+    result = sps(str(CHINCHILLA), "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert "which draft?" in result.stdout
+    assert "gives only the order of drafts" in " ".join(result.stdout.split())
+    found = json.loads((tmp_path / "out" / "plan.json").read_text("utf-8"))
+    again = json.loads(sps(str(CHINCHILLA), "--json").stdout)
+    assert again["plan"] == found
+    assert sum(one["p_best"] for one in found["candidates"]) == pytest.approx(1)
+    assert len(max(result.stdout.splitlines(), key=len)) <= 108
+
+
+def test_without_a_plan_or_with_a_sweep_it_is_told() -> None:
+    none = sps(str(CHINCHILLA.parent / "chinchilla_70b_tpu_v4.yaml"))
+    assert none.exit_code == 2
+    swept = sps(str(CHINCHILLA), "--set", "workload.batch=[1, 2]")
+    assert swept.exit_code == 2
+    assert "Traceback" not in none.output + swept.output
