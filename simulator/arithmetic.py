@@ -145,9 +145,14 @@ def _of_cached(step: Step, op: Operation, time: OperationTime) -> Iterator[Line]
 
 def _streams(mechanism: str, op: Operation, factors: Factors, per_s: float, step: Step, seconds: float) -> Line:
     peak = step.machine.profile.peaks.hbm_bandwidth.value_bytes_per_s
-    product = " x ".join(f"{value:,.6g}{f' {unit}' if unit else ''}" for value, unit in factors)
+    product = " x ".join(f"{_number(value)}{f' {unit}' if unit else ''}" for value, unit in factors)
     words = f"{product} = {_bytes(float(op.streamed_bytes))} / ({peak / 1e9:,.6g} GB/s x {per_s / peak:.3g})"
     return Line(mechanism, op.name, words, seconds, tuple(value for value, _ in factors), float(op.streamed_bytes))
+
+
+def _number(value: float) -> str:
+    """Six digits, but all of a whole number: weights are counted, not measured."""
+    return f"{value:,.0f}" if value.is_integer() else f"{value:,.6g}"
 
 
 def _computes(mechanism: str, op: Operation, step: Step, seconds: float) -> Line:

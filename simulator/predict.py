@@ -9,6 +9,7 @@ from typing import Any
 from simulator.cost.memory import does_not_fit, draft_terms, memory_terms
 from simulator.des.rounds import MAX_TOKENS, simulate_rounds
 from simulator.metrics import closed_form_metrics
+from simulator.overheads import MANY_ROWS
 from simulator.spec.hardware import Calibration
 from simulator.spec.load import Point
 from simulator.spec.record import RunRecord, Status, Validation, new_record
@@ -163,6 +164,9 @@ def outside_calibration(steps: Steps, names: Sequence[str]) -> str:
     found = {f"engine fitted beside {engine.calibration}": None} if engine is not None and beside else {}
     found |= dict.fromkeys(_other_type(steps.passes[name]) for name in names if name in steps.passes)
     asked = [(axis, value) for name in names if name in steps.passes for axis, value in _asked(steps.passes[name])]
+    if engine is not None and engine.rows:
+        many = max((value for of, value in asked if of == "rows"), default=0.0)
+        found |= {f"rows {many:,.4g} (the engine's T(n) goes to {MANY_ROWS})": None} if many > MANY_ROWS else {}
     for axis, limits in steps.calibration.validity.items():
         for value in (value for of, value in asked if of == axis):
             if not limits.low <= value <= limits.high:

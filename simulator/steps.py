@@ -27,6 +27,8 @@ from simulator.units import human_bytes, human_time
 
 DATASHEET = "datasheet"
 TOKEN_BYTES = 4.0
+OTHER_MODEL = 0.1
+"""A published parameter count this far from the counted one is of another model: names round to 5 %."""
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,11 @@ class Steps:
         peak = deployment.hardware.peaks.hbm_bandwidth.value_bytes_per_s
         chips = 1 if deployment.hardware.shares_memory else degree * deployment.pipeline_parallel
         floors = {"bandwidth_floor_s": self.passes["plain_step"].floor(scenario.mean_positions)[1]}
-        if target.published_parameters is not None and target.experts is None:
-            floors["nominal_floor_s"] = target.published_parameters * target.weight_bytes / chips / peak
+        # A step of a mixture reads some of its weights, one of an encoder-decoder none of the encoder's; and a count
+        # that was published is not that of a model whose sizes a scenario changed.
+        whole, published = target.experts is None and target.encoder is None, target.published_parameters
+        if whole and published is not None and abs(target.parameters / published - 1) < OTHER_MODEL:
+            floors["nominal_floor_s"] = published * target.weight_bytes / chips / peak
         return floors
 
     @property

@@ -28,6 +28,7 @@ from simulator.cli import (
     validate,
 )
 from simulator.cli.list import list_known
+from simulator.cli.messages import within_width
 from simulator.errors import SpsError
 
 INTERRUPTED = 130
@@ -40,7 +41,7 @@ class _Verbs(TyperGroup):
         try:
             return super().invoke(ctx)
         except SpsError as error:
-            typer.echo(str(error), err=True)
+            typer.echo(within_width(str(error)), err=True)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             typer.echo("stopped", err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simulator.cli.files import to_json
+from simulator.cli.messages import within_width
 from simulator.cli.options import AsJson, Settings
 from simulator.errors import ConfigError, Problem
 
@@ -38,7 +39,7 @@ def check(
         for item in found:
             typer.echo(_line(item))
             for words in item["doubts"]:
-                typer.echo(f"{item['file']}: doubtful, {words}", err=True)
+                typer.echo(within_width(f"{item['file']}: doubtful, {words}"), err=True)
     if problems:
         # A model that two scenarios name has each of its mistakes once.
         raise ConfigError(tuple(dict.fromkeys(problems)))

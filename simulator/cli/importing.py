@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from simulator.cli.messages import within_width
 from simulator.cli.options import Settings
 from simulator.errors import ConfigError, Problem
 
@@ -56,7 +57,7 @@ def model(  # noqa: PLR0913, PLR0917
     imported = import_model(config, asked)
     text = to_yaml(imported)
     for line in report_lines(imported):
-        typer.echo(line, err=True)
+        typer.echo(within_width(line), err=True)
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -107,13 +108,13 @@ def measurement(  # noqa: PLR0917
     elif imported.outcome.findings and out is not None:
         raise ConfigError((Problem("--out", 0, 0, "", "", "--scenario FILE beside it: a record is about a scenario"),))
     for line in report_lines(imported):
-        typer.echo(line, err=True)
+        typer.echo(within_width(line), err=True)
     if imported.records:
         text = records_json(imported.records)
     else:
         text = imported.outcome.written or to_json(data_of(imported))
     if imported.outcome.findings and not imported.records:
-        typer.echo(needs(imported), err=True)
+        typer.echo(within_width(needs(imported)), err=True)
     if out is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return

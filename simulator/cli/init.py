@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simulator.cli.files import write
+from simulator.cli.messages import within_width
 from simulator.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def init(  # noqa: PLR0913, PLR0917
     asked = Asked(model, hardware, chips, draft, batch, prompt_tokens, output_tokens, lookahead)
     made = starter(asked, out or _UNNAMED, _not_covered)
     if reason := _does_not_fit(made.scenario):
-        typer.echo(f"does not fit: {reason}", err=True)
+        typer.echo(within_width(f"does not fit: {reason}"), err=True)
     if out is None:
         typer.echo(made.text, nl=False)
         return

@@ -43,8 +43,7 @@ class LocatedJson(Document):
             text = Path(file).read_text(encoding="utf-8-sig")
             return cls(file, json.loads(text, parse_constant=_no_constant), text=text)
         except OSError as error:
-            accepts = "an existing file" if isinstance(error, FileNotFoundError) else "a readable file"
-            problem = Problem(file, 0, 0, "", "", f"{accepts}; {error.strerror}")
+            problem = Problem(file, 0, 0, "", "", _unreadable(Path(file), error))
         except json.JSONDecodeError as error:
             problem = Problem(
                 file, error.lineno, error.colno, "", _line(error.doc, error.pos), f"{ACCEPTS}; {error.msg}"
@@ -106,6 +105,16 @@ def _record(document: LocatedJson, problems: list[Problem]) -> RunRecord | None:
         problems.append(Problem(document.file, place.line, place.column, "", "", accepts))
         return None
     return record
+
+
+def _unreadable(file: Path, error: OSError) -> str:
+    """Why there are no records in ``file``, in the words of the other verbs."""
+    if isinstance(error, FileNotFoundError):
+        return "an existing file; there is none of this name"
+    if not isinstance(error, IsADirectoryError):
+        return f"a readable file; {error.strerror}"
+    inside = sorted(file.glob("*.json"))
+    return "a file; this is a folder" + (f"; did you mean '{inside[0]}'?" if inside else "")
 
 
 def _no_constant(name: str) -> float:

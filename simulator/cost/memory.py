@@ -10,6 +10,7 @@ from simulator.cost.operations import head, resident_weight_bytes
 from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
+from simulator.units import human_bytes
 
 WEIGHTS = ("target weights", "draft weights")
 
@@ -84,8 +85,8 @@ def does_not_fit(scenario: Scenario, terms: Mapping[str, float], where: str = "a
     else:
         advice = "the weights alone do not fit: more chips, or fewer bytes"
     return (
-        f"{needed / 2**30:.1f} of {usable / 2**30:.1f} GiB {where}; "
-        f"most of it is {largest}, {terms[largest] / 2**30:.1f} GiB; {advice}"
+        f"{human_bytes(needed)} of {human_bytes(usable)} {where}; "
+        f"most of it is {largest}, {human_bytes(terms[largest])}; {advice}"
     )
 
 

@@ -95,7 +95,7 @@ def read_mapping(path: Path, shown_as: str) -> Document:
 
 
 def _wanted(name: str, what: str, known: list[str]) -> str:
-    guess = closest(Path(name).stem, known) if name.endswith(".yaml") or os.sep in name else ""
+    guess = closest(Path(name).name.removesuffix(".yaml"), known) if name.endswith(".yaml") or os.sep in name else ""
     if not name.endswith(".yaml") and os.sep not in name:
         return f"the name of a {what}, {OR_FILE}{nearest(name, known)}"
     ending = "an existing file, relative to this one" if name.endswith(".yaml") else "a file whose name ends in .yaml"

@@ -16,7 +16,7 @@ from simulator.spec import library
 from simulator.spec.describe import either
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.model import ModelSpec
-from simulator.spec.problems import closest, from_validation, nearest
+from simulator.spec.problems import closest, from_validation
 
 _KINDS: dict[str, tuple[type[BaseModel], Path]] = {
     "model": (ModelSpec, library.MODELS),
@@ -62,13 +62,22 @@ def _instead(name: str, what: str, home: Path) -> str:
     """What was probably meant; of a chip, also which there are and how to describe another."""
     known = library.names(home)
     if what != "hardware profile":
-        return nearest(Path(name).stem, known)
+        return _near_model(name, known)
     # Chips are called by their short names: b100 is near to b200, and so to b200_sxm.
     short = {chip.removesuffix("_sxm"): chip for chip in known}
     one = closest(Path(name).stem, known)
     close = [one] if one else [short[word] for word in difflib.get_close_matches(name.lower(), short, 3)]
     near = f"; did you mean {either(map(repr, close))}?" if close else ""
     return f"{near}; known: {', '.join(known)}; `sps init --hardware-template` prints a file for any other chip"
+
+
+def _near_model(name: str, known: list[str]) -> str:
+    """The model that was probably meant: of so many names a list of the first would help nobody."""
+    # Names of models have dots in them: no suffix but that of a file is none of the name.
+    if close := closest(Path(name).name.removesuffix(".yaml"), known):
+        return f"; did you mean '{close}'?"
+    heads = "; Medusa's heads need no file: write draft: {kind: medusa, heads: 5} into the scenario"
+    return f"; `sps list models` has their names{heads if 'medusa' in name.lower() else ''}"
 
 
 def known_models() -> list[Named]:

@@ -59,6 +59,8 @@ def text_of(asked: Asked, target: Named, profile: Named, choice: Choice, notes: 
     said = {"acceptance.acceptance_rate": "An assumption: put in what you measured or expect"}
     if slice_of(profile, asked.chips):
         said["deployment.slice"] = "Proposed: as near to a cube as can be"
+    if engines := profile.spec.engines:
+        said["deployment.engine"] = f"Known on {profile.spec.name}: {', '.join(engines)}"
     lines = [*entries(Scenario, _values(asked, target, profile, choice), {**said, **notes}), *_more_keys(asked, choice)]
     if example := notes.get("draft.example"):
         comment = f"Instead, a smaller model with the same {target.spec.vocabulary:,} tokens"
@@ -71,7 +73,8 @@ def text_of(asked: Asked, target: Named, profile: Named, choice: Choice, notes: 
 def _values(asked: Asked, target: Named, profile: Named, choice: Choice) -> dict[str, Any]:
     question = f"{target.spec.name} on {asked.chips} x {profile.spec.name}"
     if choice.draft is not None:
-        question += f" with {Path(choice.draft).stem} as its draft: does it pay, and at which lookahead?"
+        draft_name = Path(choice.draft).name.removesuffix(".yaml")
+        question += f" with {draft_name} as its draft: does it pay, and at which lookahead?"
     workload = {"prompt_tokens": asked.prompt_tokens, "output_tokens": asked.output_tokens}
     deployment = {"hardware": profile.words, "chips": asked.chips, **slice_of(profile, asked.chips)}
     if choice.calibration is not None:

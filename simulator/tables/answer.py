@@ -92,9 +92,9 @@ def _first_token(view: View, prefill_s: float) -> str:
 
 
 def _cost(view: View) -> str:
-    """What a million tokens cost, plainly and by this draft; empty where nobody said what a chip costs."""
+    """What a million tokens cost, plainly and by this draft; empty without a price, or where it does not fit."""
     plainly, drafted = view.get("plain_million_tokens_usd"), view.get("million_tokens_usd")
-    if plainly is None or drafted is None:
+    if plainly is None or drafted is None or view.record.status.state == "does_not_fit":
         return ""
     by_draft = f", {figures(drafted.value)} at K={view.lookahead}" if view.lookahead else ""
     chips = f"{view.chips} chip{'s' * (view.chips != 1)} at {view.scenario.deployment.chip_usd_per_h:.2f} USD/h"

@@ -21,6 +21,8 @@ def metric_words(
     if "draft_prefill" in components:
         joined = "or, at the same time," if scenario.deployment.own_draft_chips else "+"
         first += f" {joined} draft prefill {times['draft_prefill']}"
+    if scenario.target.encoder is not None:
+        first += f" + a plain step {plain}, which makes the first token"
     terms = provenance["memory_terms_bytes"]
     memory = [f"  {name} {human_bytes(size, 4)}" for name, size in sorted(terms.items(), key=lambda term: -term[1])]
     whole = sum(terms.values())

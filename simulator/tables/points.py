@@ -169,8 +169,7 @@ def _few(names: Sequence[str]) -> str:
 def _calibration(view: View) -> list[str]:
     name = view.scenario.deployment.calibration
     if name is None:
-        times = "All times but those that are anchored" if view.record.provenance.get("anchored") else "These times"
-        return [f"no calibration: datasheet peaks without any overhead. {times} are a floor, NOT a prediction."]
+        return [_without_calibration(view), *_engine_words(view)]
     told: Mapping[str, Any] = view.record.provenance.get("calibration") or {}
     free, fitted = told.get("free_parameters", "?"), told.get("fitted_values", "?")
     named = [str(one) for one in told.get("free_parameter_names", ())]
@@ -185,6 +184,14 @@ def _calibration(view: View) -> list[str]:
     return [words, *([f"    from {source}"] if source else []), *_engine_words(view)]
 
 
+def _without_calibration(view: View) -> str:
+    """A floor, unless what an engine adds to the datasheet is known."""
+    if (view.record.provenance.get("engine") or {}).get("known"):
+        return "no calibration: datasheet peaks, and what is known of the engine; NOT VALIDATED here"
+    times = "All times but those that are anchored" if view.record.provenance.get("anchored") else "These times"
+    return f"no calibration: datasheet peaks without any overhead. {times} are a floor, NOT a prediction."
+
+
 def _engine_words(view: View) -> list[str]:
     """Which engine's overheads are in the times; that none are, where nothing is known of it."""
     engine: Mapping[str, Any] = view.record.provenance.get("engine") or {}
@@ -193,4 +200,5 @@ def _engine_words(view: View) -> list[str]:
     if not engine.get("known"):
         return [f"engine {engine.get('name')}: {engine.get('words')}"]
     free, fitted = engine.get("free_parameters", "?"), engine.get("fitted_values", "?")
-    return [f"engine {engine.get('name')}: {free} numbers fitted to {fitted} values; {engine.get('description')}"]
+    fit = f"{free} number{'s' * (free != 1)} fitted to {fitted} value{'s' * (fitted != 1)}"
+    return [f"engine {engine.get('name')}: {fit}; {engine.get('description')}"]

@@ -51,7 +51,7 @@ class Judged:
 
     @property
     def error(self) -> float | None:
-        """Predicted over published, less 1; of a rate, its time: positive is too slow."""
+        """Predicted over published, less 1; of a rate, its time: positive is too slow, of a speedup too much gain."""
         if self.predicted is None:
             return None
         ratio = self.predicted / self.published
@@ -241,19 +241,25 @@ def _pairs(gains: Sequence[Judged]) -> Iterator[bool]:
 
 
 def crossed(published: Sequence[Published]) -> list[Summary]:
-    """For two sources of one chip, each under the calibration of the other: what neither was fitted to."""
+    """Each source of a chip under the calibrations that other sources of it were fitted with, once each.
+
+    Rows that have that calibration anyway are left out: their errors stand in the other tables.
+    """
+    fitted = sorted({pair for one in published for pair in _calibrations(one)})
     found: list[Summary] = []
-    for one, other in ((a, b) for a in published for b in published if a is not b):
-        for chip, name in _calibrations(other):
-            if name in {own for _, own in _calibrations(one)}:
-                continue
-            rows = [e for e in one.entries if e.scenario and e.scenario.deployment.hardware.name == chip]
-            rows = [e for e in rows if e.scenario and e.scenario.deployment.calibration]
-            again = [judge(one.about, entry, name) for entry in rows]
-            errors = [row.error for row in again if row.counted and row.error is not None]
-            if errors:
-                found.append(summary("cross", f"{one.about.name} under {name}", "test", errors))
+    for one, (chip, name) in ((one, pair) for one in published for pair in fitted):
+        again = [judge(one.about, entry, name) for entry in one.entries if _has_another(entry, chip, name)]
+        errors = [row.error for row in again if row.counted and row.error is not None]
+        if errors:
+            found.append(summary("cross", f"{one.about.name} under {name}", "test", errors))
     return found
+
+
+def _has_another(entry: Entry, chip: str, calibration: str) -> bool:
+    """Whether a row is of this chip and predicted under another of its calibrations."""
+    deployment = entry.scenario.deployment if entry.scenario else None
+    own = deployment.calibration if deployment and deployment.hardware.name == chip else None
+    return own is not None and own != calibration
 
 
 def _calibrations(published: Published) -> set[tuple[str, str]]:

@@ -100,7 +100,8 @@ def test_a_contradiction_names_the_field(tmp_path: Path, swept: Path, bench: Pat
 def test_set_picks_the_point_where_the_log_does_not(tmp_path: Path, swept: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text(files.VLLM_V0_LOG, encoding="utf-8")
-    assert "--set workload.batch=1 picks" in sps("import", "measurement", str(log), "--scenario", str(swept)).stderr
+    refused = sps("import", "measurement", str(log), "--scenario", str(swept)).stderr
+    assert "--set workload.batch=1 picks" in " ".join(refused.split())
     result = sps("import", "measurement", str(log), "--scenario", str(swept), "--set", "workload.batch=4")
     (record,) = json.loads(result.stdout)["records"]
     assert record["kind"] == "measured"

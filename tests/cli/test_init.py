@@ -37,6 +37,28 @@ def flat(text: str) -> str:
     return " ".join(text.replace("#", " ").split())
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("llama-3.3-70b", "did you mean 'llama-3.1-70b'?"),
+        ("llama-3.1-8", "did you mean 'llama-3.1-8b'?"),
+        ("nothing-like-it", "`sps list models` has their names"),
+        ("medusa", "write draft: {kind: medusa, heads: 5} into the scenario"),
+    ],
+)
+def test_an_unknown_model_leads_to_the_nearest_within_100_columns(name: str, said: str) -> None:
+    result = sps("init", "--model", name, "--hardware", "h100_sxm", "--chips", "1")
+    assert result.exit_code == 2
+    assert said in flat(result.stderr)
+    assert max(map(len, result.stderr.splitlines())) <= 100
+
+
+def test_the_question_has_the_whole_name_of_the_draft_and_the_engines_that_are_known() -> None:
+    text = sps("init", "--model", "qwen3-32b", "--hardware", "h100_sxm", "--chips", "2", "--draft", "qwen3-1.7b").stdout
+    assert "with qwen3-1.7b as its draft" in text
+    assert "Known on h100_sxm: huggingface-eager, vllm-0.9" in flat(text)
+
+
 @pytest.mark.parametrize(("model", "hardware", "chips"), EVERY)
 def test_every_pair_is_checked_and_predicted_or_refused_in_words(
     tmp_path: Path, model: str, hardware: str, chips: int
@@ -227,7 +249,7 @@ def test_a_doubtful_figure_is_told_when_a_scenario_is_checked(tmp_path: Path) ->
     assert sps("init", *words, "--hardware", str(file)).exit_code == 0
     result = sps("check", str(out))
     assert result.exit_code == 0
-    assert "doubtful, h100_sxm: fp8 is 4 times" in result.stderr
+    assert "doubtful, h100_sxm: fp8 is 4 times" in flat(result.stderr)
     assert sps("check", str(out), "--set", "deployment.hardware=h100_sxm").stderr == ""
 
 

@@ -99,6 +99,30 @@ class TestPredict:
         out = sps("predict", str(QUICKSTART), *(word for s in ONE_POINT for word in ("--set", s))).stdout
         assert "no calibration: datasheet peaks without any overhead. These times are a floor, NOT a prediction." in out
 
+    def test_with_an_engine_that_was_fitted_beside_the_datasheet_it_is_a_prediction(self, tmp_path: Path) -> None:
+        file = tmp_path / "apple.yaml"
+        made = sps("init", "--model", "llama-3.2-1b", "--hardware", "apple_m4", "--chips", "1", "--draft", "none")
+        file.write_text(made.stdout, encoding="utf-8")
+        out = " ".join(sps("predict", str(file), "--set", "deployment.engine=llama.cpp-b10450").stdout.split())
+        assert "NOT a prediction" not in out
+        assert "engine llama.cpp-b10450: 2 numbers fitted to 2 values" in out
+        assert "EXTRAPOLATED: rows 1,024 (the engine's T(n) goes to 64)" in out
+        assert "engine llama.cpp: not known" in sps("predict", str(file), "--set", "deployment.engine=llama.cpp").stdout
+
+    def test_the_first_token_of_an_encoder_decoder_is_a_step_more(self, tmp_path: Path) -> None:
+        file = tmp_path / "t5.yaml"
+        made = sps("init", "--model", "t5-v1.1-large", "--hardware", "a100_sxm", "--chips", "1", "--lookahead", "2")
+        file.write_text(made.stdout, encoding="utf-8")
+        assert "+ a plain step" in sps("predict", str(file), "--explain", "ttft").stdout
+        # Its published count is of encoder and decoder: no floor of a step of the decoder alone.
+        assert "by the published parameter count" not in " ".join(sps("predict", str(file)).stdout.split())
+
+    def test_a_published_count_is_not_that_of_a_model_that_was_changed(self) -> None:
+        whole = sps("predict", CHINCHILLA, "--set", "decoding.lookahead=4").stdout
+        assert "by the published parameter count" in " ".join(whole.split())
+        fewer = sps("predict", CHINCHILLA, "--set", "decoding.lookahead=4", "--set", "target.layers=8").stdout
+        assert "published parameter count" not in " ".join(fewer.split())
+
     def test_out_keeps_what_json_prints(self, tmp_path: Path) -> None:
         words = ("predict", CHINCHILLA, "--set", "decoding.lookahead=4", "--json", "--out", str(tmp_path / "new"))
         result = sps(*words)
@@ -122,6 +146,16 @@ class TestPredict:
         assert result.exit_code == 3
         assert "does not fit" in result.stderr
         assert json.loads(result.stdout)["records"][0]["status"]["state"] == "does_not_fit"
+
+    def test_what_does_not_fit_is_told_in_the_units_of_what_does_and_without_its_cost(self) -> None:
+        words = ("--set", "decoding.lookahead=4", "--set", "deployment.price=3 USD/h")
+        fits = sps("predict", CHINCHILLA, *words).stdout
+        assert "\ncost " in fits
+        (limit,) = (line for line in fits.splitlines() if line.startswith("fits "))
+        large = sps("predict", CHINCHILLA, *words, "--set", "workload.batch=10000").stdout
+        (told,) = (line for line in large.splitlines() if line.startswith("DOES NOT FIT "))
+        assert limit.split(" of ")[1].split(" a chip")[0] == told.split(" of ")[1].split(" a chip")[0]
+        assert "\ncost " not in large
 
     def test_a_folder_that_cannot_be_written_is_a_mistake_in_words(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("", encoding="utf-8")
@@ -255,6 +289,13 @@ class TestBadRecords:
         result = sps("compare", str(tmp_path / "none.json"), str(tmp_path))
         assert result.exit_code == 2
         assert "2 problems in 2 files. Nothing was run." in result.stderr
+        assert "an existing file; there is none of this name" in result.stderr
+        assert "a file; this is a folder" in result.stderr
+
+    def test_the_folder_of_a_prediction_leads_to_its_records(self, tmp_path: Path) -> None:
+        (tmp_path / "predicted.json").write_text("{}", encoding="utf-8")
+        told = " ".join(sps("compare", str(tmp_path)).stderr.split())
+        assert f"a file; this is a folder; did you mean '{tmp_path / 'predicted.json'}'?" in told
 
     def test_bytes_that_are_no_text(self, tmp_path: Path) -> None:
         file = tmp_path / "bad.json"
@@ -296,5 +337,5 @@ class TestKnown:
         head, *rows = sps("list", "hardware").stdout.splitlines()
         assert head.split("  ")[0] == "chip"
         (v4,) = (row.split() for row in rows if row.startswith("tpu_v4"))
-        told = "tpu_v4 275 TF/s 32 GiB 1,200 GB/s 3-D torus, 45 GB/s 3.22 USD/h chen-2023"
+        told = "tpu_v4 275 TF/s 32 GiB 1,200 GB/s 3-D torus, 45 GB/s 3.22 USD/h chen-2023,"
         assert v4[: len(told.split())] == told.split()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simulator.arithmetic import explained
 from simulator.predict import predict_scenario
+from simulator.spec.load import load_scenario
 from simulator.spec.scenario import Scenario
 from simulator.steps import Steps
 from tests.builders import model, scenario
@@ -60,6 +62,18 @@ def test_lines_sum_to_their_component_and_factors_multiply_to_bytes(name: str) -
             for mechanism, part in prediction.mechanisms[component].items():
                 found = sum(line.seconds for line in lines if line.mechanism == mechanism)
                 assert found == pytest.approx(part, rel=1e-12)
+
+
+def test_weights_are_counted_to_the_last(tmp_path: Path) -> None:
+    file = tmp_path / "medusa.yaml"
+    file.write_text(
+        "name: m\ntarget: vicuna-7b\ndraft: {kind: medusa, heads: 5}\ndecoding: {lookahead: 5}\n"
+        "deployment: {hardware: a100_sxm, chips: 1}\nacceptance: {kind: rate, acceptance_rate: 0.7}\n"
+        "workload: {prompt_tokens: 64, output_tokens: 64}\n",
+        encoding="utf-8",
+    )
+    lines = explained(Steps.of(load_scenario(file)[0].scenario), "draft_first_step")
+    assert any(line.words.startswith("83,886,080 weights x 2 B") for line in lines)
 
 
 def test_a_part_that_the_scenario_does_not_have_has_no_lines() -> None:

@@ -100,6 +100,15 @@ def test_sources_of_one_chip_are_tried_on_each_other_both_ways(published: tuple[
     assert names == {"pope2022 under chen-2023", "chen2023_chinchilla_sps under pope-2022"}
 
 
+def test_no_source_is_tried_on_a_calibration_that_it_has_anyway_and_none_twice(
+    published: tuple[Published, ...],
+) -> None:
+    names = [one.name for one in crossed(published)]
+    assert len(set(names)) == len(names)
+    own = {(p.about.name, e.scenario.deployment.calibration) for p in published for e in p.entries if e.scenario}
+    assert not {(source, name) for source, name in own if f"{source} under {name}" in names}
+
+
 class TestTopologyDecides:
     """With what is unknown fitted on one GPU alone."""
 
