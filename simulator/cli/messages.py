@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 WIDTH = 100
 _LABELS = ("    found    ", "    accepts  ")
+_PLACE = re.compile(r"\S.*:\d+:\d+(  \S+)?$")
+"""Where a problem is: editors and `grep` read it, so it stays on one line, however long the path."""
 
 
 def within_width(text: str) -> str:
@@ -14,7 +17,7 @@ def within_width(text: str) -> str:
 
 
 def _broken(line: str) -> list[str]:
-    if len(line) <= WIDTH:
+    if len(line) <= WIDTH or _PLACE.match(line):
         return [line]
     label = next((label for label in _LABELS if line.startswith(label)), "")
     indent = " " * (len(label) or 4)

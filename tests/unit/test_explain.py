@@ -84,7 +84,7 @@ def test_every_key_is_explained_within_100_columns(path: str) -> None:
     ("path", "said"),
     [
         ("decoding.lookahed", "a key of decoding; did you mean 'lookahead'?"),
-        ("lookahead", "a key of the scenario; did you mean 'decoding.lookahead'?"),
+        ("lookahead", "a key of the scenario; did you mean 'decoding.lookahead' or 'plan.lookahead'?"),
         ("peaks.hbm_bandwith", "a key of peaks; did you mean 'hbm_bandwidth'?"),
         ("decoding.lookahead.value", "a path that ends at decoding.lookahead, which has no keys below it"),
     ],

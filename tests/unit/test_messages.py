@@ -16,4 +16,6 @@ def test_long_lines_go_on_under_the_words_of_the_problem() -> None:
 def test_short_lines_and_paths_stay_whole() -> None:
     path = "/" + "a-folder/" * 20
     assert within_width(f"a.yaml:1:1  key\n{path}") == f"a.yaml:1:1  key\n{path}"
+    place = f"{path}a b.yaml:12:3  workload.batch"
+    assert within_width(place) == place
     assert path in within_width(f"read: {path} as llama")

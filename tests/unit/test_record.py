@@ -26,14 +26,14 @@ FILES = sorted(SCENARIOS.glob("*.yaml")) + sorted((SCENARIOS / "published" / "sw
 
 
 def used(scenario: Scenario) -> Scenario:
-    """``scenario`` with no calibration and no engine but its own, as a record keeps it."""
+    """``scenario`` with no calibration and no engine but its own, and without a plan, as a record keeps it."""
     hardware = scenario.deployment.hardware
     known = {name: one for name, one in hardware.calibrations.items() if name == scenario.deployment.calibration}
     engines = {name: one for name, one in hardware.engines.items() if name == scenario.deployment.engine}
     deployment = scenario.deployment.model_copy(
         update={"hardware": hardware.model_copy(update={"calibrations": known, "engines": engines})}
     )
-    return scenario.model_copy(update={"deployment": deployment})
+    return scenario.model_copy(update={"deployment": deployment, "plan": None})
 
 
 def assert_reads_back(given_scenario: Scenario) -> None:
