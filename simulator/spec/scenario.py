@@ -234,7 +234,7 @@ class Scenario(Strict):
         return self.decoding.lookahead if self.draft_model is not None else 0
 
     def resolved(self) -> dict[str, Any]:
-        """Plain JSON data that can be read back as this scenario, with its own calibration and engine alone and no plan."""
+        """Plain JSON data that can be read back as this scenario, its calibration and engine alone, no plan."""
         data = self.model_dump(mode="json", exclude_defaults=True)
         data.pop("plan", None)  # what else might be asked is no part of what was answered
         known = data["deployment"]["hardware"].get("calibrations", {})
