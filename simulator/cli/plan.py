@@ -23,9 +23,26 @@ Seed = Annotated[
     int | None, typer.Option("--seed", metavar="N", help="Seed of the draws; that of the scenario unless given.")
 ]
 
+Simulated = Annotated[
+    int | None,
+    typer.Option("--simulate", metavar="N", min=1, max=50, help="Play the first N candidates, with their tails."),
+]
+Confirmed = Annotated[
+    int | None,
+    typer.Option(
+        "--confirm", metavar="N", min=1, max=20, help="Really run the first N candidates here, acceptance forced."
+    ),
+]
 
-def plan(
-    file: File, settings: Settings = None, seed: Seed = None, out: OutFolder = None, as_json: AsJson = False
+
+def plan(  # noqa: PLR0917
+    file: File,
+    settings: Settings = None,
+    seed: Seed = None,
+    out: OutFolder = None,
+    as_json: AsJson = False,
+    simulate: Simulated = None,
+    confirm: Confirmed = None,
 ) -> None:
     """Choose a draft before anyone trains it: time every shape, draw the best under uncertainty, and say who wins."""
     from simulator import tables
@@ -55,11 +72,21 @@ def plan(
         typer.echo(line)
     typer.echo(f"\n{tables.plan_table(outcome).text()}")
     typer.echo(
-        "gain over plain decoding of the same target; needs: acceptance from which it pays; regret: what it costs on"
+        "gain over plain decoding of the same target, with the K of each draw's acceptance; K: to begin with; needs:\n"
+        "acceptance from which that K pays; regret: what it costs on average not to have chosen the best of each\n"
+        "draw; worse: better than the first in under 5 % of the draws"
     )
-    typer.echo(
-        "average not to have chosen the best of each draw; worse: better than the first in under 5 % of the draws"
-    )
+    if simulate is not None:
+        from simulator.cli import confirm as last
+
+        typer.echo("\nplayed round by round, acceptance as the mean of the prior:\n")
+        typer.echo(tables.tails(last.simulate(outcome, simulate, out)).text())
+    if confirm is not None:
+        from simulator.cli import confirm as last
+
+        typer.echo("\nreally run here, acceptance forced to the mean of the prior:\n")
+        for line in last.confirm(outcome, confirm, ready(out or Path("out") / scenario.name)):
+            typer.echo(line)
     for made in commands(outcome.leader):
         typer.echo(f"\n{made.engine}: {made.text or 'cannot serve it: ' + made.why_not}")
 

@@ -14,6 +14,7 @@ from simulator.plan.screen import Candidates, Group, groups, screen, with_draft
 from simulator.plan.space import Drafts, drafts_of
 from simulator.prior.acceptance import AcceptancePrior
 from simulator.prior.sizes import Sizes, sizes_of
+from simulator.spec.acceptance import RateAcceptance
 from simulator.spec.model import ModelSpec
 from simulator.spec.plan import Plan
 from simulator.spec.scenario import Scenario
@@ -48,6 +49,16 @@ class Proposal:
     def gain(self) -> float:
         """Median speedup over plain decoding of the same target on the same chips."""
         return self.group.plain_s * self.ranked.entry.weight / self.ranked.value_s
+
+    @property
+    def scenario(self) -> Scenario:
+        """A scenario of this candidate alone, whose acceptance is the mean of its prior."""
+        group = self.group
+        if self.model is None or self.acceptance is None:
+            return group.scenario
+        rate = RateAcceptance(kind="rate", acceptance_rate=round(self.acceptance[0], 4))
+        own = with_draft(group.scenario, self.model, self.ranked.lookahead, group.degree)
+        return own.model_copy(update={"acceptance": rate, "published": ()})
 
 
 @dataclass(frozen=True)

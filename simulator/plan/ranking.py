@@ -3,7 +3,8 @@
 Every draw takes one state of what is not known: acceptance of all drafts from the prior, whose level and slope they
 share; a factor on all times of the target, one on all times of drafts, and one for each draft alone. Each factor is
 logarithmically normal with ``residual / sqrt(2)`` of the calibration, so that a time misses by the residual, as the fit
-did: half of that in common, half alone. In each draw every candidate takes its best lookahead.
+did: half of that in common, half alone. In each draw every candidate takes its best lookahead, as one sets it once
+acceptance is known.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Ranked:
     low_s: float
     high_s: float
     lookahead: int
-    """The best in most draws; 0 without a draft."""
+    """The one to begin with: of least mean over the draws, when acceptance is not known yet; 0 without a draft."""
     apart: bool
     """Whether it can be told from the leader."""
 
@@ -91,7 +92,7 @@ def ranked(
             float(np.median(values[:, i])),
             float(limits[0, i]),
             float(limits[1, i]),
-            int(np.bincount(depths[:, i]).argmax()),
+            depths[i],
             bool(i != leader and beats[i] < APART),
         )
         for i, entry in enumerate(entries)
@@ -101,12 +102,14 @@ def ranked(
 
 def drawn(
     entries: Sequence[Entry], acceptance: Array, residual: float | None, count: int, rng: np.random.Generator
-) -> tuple[Array, npt.NDArray[np.int64]]:
-    """Weighted time a token of every candidate in every draw, and its best lookahead; each [count, entries]."""
+) -> tuple[Array, list[int]]:
+    """Weighted time a token of every candidate in every draw, [count, entries], at the best lookahead of the draw; and
+    of every candidate the one lookahead that is best over all draws.
+    """
     spread = (DEFAULT_RESIDUAL if residual is None else residual) / np.sqrt(2)
     target, drafts = np.exp(spread * rng.standard_normal((2, count)))
     own = np.exp(spread * rng.standard_normal((count, len(entries))))
-    values, depths = np.empty((count, len(entries))), np.zeros((count, len(entries)), dtype=np.int64)
+    values, depths = np.empty((count, len(entries))), [0] * len(entries)
     column = 0
     for i, entry in enumerate(entries):
         if entry.plain:
@@ -118,5 +121,5 @@ def drawn(
         drafted = np.array(entry.drafted_s)[None, :] * (drafts * own[:, i])[:, None]
         each = (drafted + np.array(entry.rest_s)[None, :] * target[:, None]) / tokens
         values[:, i] = entry.weight * each.min(axis=1)
-        depths[:, i] = depth[each.argmin(axis=1)]
+        depths[i] = int(depth[each.mean(axis=0).argmin()])
     return values, depths

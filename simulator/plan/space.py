@@ -125,7 +125,10 @@ def drafts_of(space: DraftSpace, target: ModelSpec) -> Drafts:
     if space.max_parameters is not None:
         kept &= found.parameters <= space.max_parameters
     if not kept.any():
-        raise RefusedError("no combination of plan.drafts is a model smaller than the target and within max_parameters")
+        raise RefusedError(
+            "no combination of plan.drafts is a model: d_model must be a multiple of head_dim, the vocabulary at most "
+            "the target's, and the weights fewer than the target's and at most max_parameters"
+        )
     grid = np.unique(np.stack([layers, width, heads, kv_heads, found.d_ff, vocabulary])[:, kept], axis=1)
     layers, width, heads, kv_heads, d_ff, vocabulary = grid
     return Drafts(layers, width, heads, kv_heads, d_ff, vocabulary, space, target)

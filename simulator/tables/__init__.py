@@ -26,7 +26,7 @@ from simulator.tables.arithmetic import arithmetic
 from simulator.tables.held_out import criteria, every_held_out, validation_errors, validation_verdict
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
-from simulator.tables.plan import plan_answer, plan_table
+from simulator.tables.plan import plan_answer, plan_table, tails
 from simulator.tables.points import calibration_words, measurements, sweep
 from simulator.tables.publications import (
     published_errors,
@@ -80,6 +80,7 @@ __all__ = [
     "status_lines",
     "summaries",
     "sweep",
+    "tails",
     "validation_errors",
     "validation_verdict",
     "verdicts",

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from simulator.plan import Outcome, Proposal, training_cost
+from simulator.predict import outside_calibration
+from simulator.spec.record import Distribution, RunRecord
+from simulator.steps import Steps
 from simulator.tables.layout import Column, Table
 from simulator.units import human_time
 
@@ -19,6 +22,7 @@ def plan_answer(outcome: Outcome) -> list[str]:
 
 def _sentences(outcome: Outcome) -> Iterator[str]:
     leader, plain = outcome.leader, _plain(outcome)
+    yield _rests_on(leader)
     yield f"{outcome.screened:,} combinations of {len(outcome.drafts):,} shapes timed, {len(outcome.proposals)} drawn"
     if leader.model is None:
         yield (
@@ -29,8 +33,9 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
         own = leader.ranked
         low, high = (leader.group.plain_s * own.entry.weight / value for value in (own.high_s, own.low_s))
         yield (
-            f"train {_words(leader)}: K = {own.lookahead}, {leader.gain:.2f} times as fast as plain decoding "
-            f"[{low:.2f}, {high:.2f}], from acceptance {leader.needs:.2f} on"
+            f"train {_words(leader)}: {leader.gain:.2f} times as fast as plain decoding [{low:.2f}, {high:.2f}] "
+            f"with K set by its acceptance; begin with K = {own.lookahead}, which pays from acceptance "
+            f"{leader.needs:.2f} on"
         )
         yield _prior_words(leader)
         yield f"plain decoding is the better one in {_beaten(plain, outcome):.0%} of the draws"
@@ -52,6 +57,16 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
         yield f"at the edge of the search: {'; '.join(edges)}: try more"
     yield from outcome.left_out
     yield outcome.statement
+
+
+def _rests_on(leader: Proposal) -> str:
+    """The calibration behind the times, and where it does not reach."""
+    scenario = leader.scenario
+    name = scenario.deployment.calibration
+    if name is None:
+        return "no calibration: datasheet peaks without any overhead. Times are a floor, NOT a prediction."
+    beyond = outside_calibration(Steps.of(scenario), ("plain_step", "draft_step", "verify_step"))
+    return f"calibration {name}" + (f"; EXTRAPOLATED: {beyond}" if beyond else "")
 
 
 def _plain(outcome: Outcome) -> Proposal:
@@ -194,3 +209,26 @@ def _row(one: Proposal) -> tuple[str, ...]:
         f"{own.regret:.3f}",
         "worse" if own.apart else "",
     )
+
+
+def tails(records: Sequence[RunRecord]) -> Table:
+    """What simulation says of candidates: gain, tokens a round, and the time of a whole answer with its tail."""
+    columns = (
+        Column("candidate", numeric=False),
+        Column("TPOT ms"),
+        Column("gain"),
+        Column("tokens a round"),
+        *(Column(name, group="seconds of an answer after its first token") for name in ("p50", "p90", "p99")),
+    )
+    return Table("", columns, tuple(_tail(record) for record in records if record.kind == "simulated"))
+
+
+def _tail(record: RunRecord) -> tuple[str, ...]:
+    metrics, name = record.metrics, str(record.axes.get("candidate", "")).removeprefix("draft-")
+    whole = metrics.get("time_to_tokens_s")
+    if not isinstance(whole, Distribution):
+        return (name, *[""] * 6)
+    each = (metrics["tpot_s"], metrics["speedup"], metrics["acceptance_length"])
+    tpot, gain, tokens = (value if isinstance(value, float) else float("nan") for value in each)
+    quantiles = (f"{value:.3g}" for value in (whole.p50, whole.p90, whole.p99))
+    return (name, f"{tpot * 1e3:.2f}", f"{gain:.2f}", f"{tokens:.2f}", *quantiles)
