@@ -1,4 +1,4 @@
-"""The best lookahead of one draft over batch and context, at one acceptance: K*, or none where no speculation is best."""
+"""The best lookahead of one draft over batch and context: K*, or none where plain decoding is best."""
 
 from __future__ import annotations
 
