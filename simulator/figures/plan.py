@@ -9,7 +9,7 @@ import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from simulator.figures.shapes import GAIN_COLOURS, INK, colour_bar, stamped
+from simulator.figures.shapes import INK, about_one, colour_bar, stamped
 from simulator.figures.style import BAR_HEIGHT, COLOURS, DASHES, SYMBOLS, bar, categories, cycle, escape, layout
 from simulator.plan import Outcome, leading_draft
 from simulator.plan.outcome import Proposal
@@ -75,7 +75,7 @@ def front(outcome: Outcome, *, validated: bool = False) -> go.Figure | None:
         _points(figure, f"{name}, exists", same, cycle(SYMBOLS[:5], number), 11, cycle(COLOURS, number), bars=True)
     name = leader.ranked.entry.name.removeprefix("draft-")
     _points(figure, f"first: {name}", [leader], "star", 16, COLOURS[2], bars=True)
-    layout(figure, (), x="acceptance, mean of the prior and 90 % interval", y="draft step, ms", height=520)
+    layout(figure, (), x="acceptance, by the prior", y="draft step, ms", height=520)
     ticks = _ticks(low, high)
     figure.update_yaxes(type="log", range=[np.log10(low), np.log10(high)], tickvals=ticks)
     figure.update_yaxes(ticktext=[f"{value:g}" for value in ticks])
@@ -121,13 +121,15 @@ def _points(
     if not some:
         return
     known = [_acceptance(one) for one in some]
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     error = {
         "type": "data",
         "symmetric": False,
         "array": [high - mean for mean, _, high in known],
         "arrayminus": [mean - low for mean, low, _ in known],
         "thickness": 1,
-        "width": 2,
+        "width": 0,
+        "color": f"rgba({red}, {green}, {blue}, 0.45)",
     }
     figure.add_trace(
         go.Scatter(
@@ -161,16 +163,16 @@ def gain_surface(outcome: Outcome, *, validated: bool = False) -> go.Figure | No
         return None
     entry, acceptance = leader.ranked.entry, np.linspace(0.0, 1.0, 101)
     gains, places = gains_of(leader, acceptance), list(range(len(entry.lookahead)))
-    near = float(np.abs(gains - 1).max())
+    least, most, colours = about_one(gains)
     figure = go.Figure()
     figure.add_trace(
         go.Heatmap(
             x=acceptance,
             y=places,
             z=gains,
-            zmin=1 - min(near, 1.0),
-            zmax=1 + near,
-            colorscale=_about_one(near),
+            zmin=least,
+            zmax=most,
+            colorscale=colours,
             text=[[f"K {k}"] * len(acceptance) for k in entry.lookahead],
             hovertemplate="%{text}, acceptance %{x:.2f}: gain %{z:.2f}<extra></extra>",
             colorbar=colour_bar("gain"),
@@ -198,12 +200,6 @@ def gain_surface(outcome: Outcome, *, validated: bool = False) -> go.Figure | No
     return stamped(figure, validated=validated)
 
 
-def _about_one(near: float) -> list[tuple[float, str]]:
-    """The colours of gains from what is lost at most to what is gained at most, with 1 between them."""
-    middle = min(near, 1.0) / (min(near, 1.0) + near)
-    return [(0.0, GAIN_COLOURS[0][1]), (middle, GAIN_COLOURS[1][1]), (1.0, GAIN_COLOURS[2][1])]
-
-
 def _line(
     figure: go.Figure, name: str, x: Sequence[float | None], y: Sequence[float | None], dash: str, shape: str
 ) -> None:
@@ -224,7 +220,7 @@ def chances(outcome: Outcome, *, validated: bool = False) -> go.Figure:
     shown = list(outcome.proposals[:_FIRST])
     shown += [one for one in outcome.proposals[_FIRST:] if one.model is None][:1]
     names = [_short(one) for one in shown]
-    figure = make_subplots(rows=2, shared_xaxes=False, vertical_spacing=0.16)
+    figure = make_subplots(rows=2, shared_xaxes=False, vertical_spacing=0.1)
     values = (
         ("P(best)", [one.ranked.p_best for one in shown]),
         ("expected regret", [one.ranked.regret for one in shown]),

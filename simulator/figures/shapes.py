@@ -18,10 +18,12 @@ from simulator.units import human_time
 
 Array = npt.NDArray[np.float64]
 
-GAIN_COLOURS = ((0.0, "#C96A1B"), (0.5, "#F4F1EC"), (1.0, "#4C9BD1"))
-"""Below 1, at 1, above 1; light enough for dark lines upon it."""
+LOSS, ONE, GAIN = "#D98A45", "#F7F5F0", "#4C9BD1"
+"""Below 1, at 1, above 1; light enough for dark lines upon them."""
 INK = "#222222"
 _MOST_TICKS, _MOST_LINES = 6, 5
+_SHORTEST = 0.7
+"""Cells that a line must cross."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def stamped(figure: go.Figure, *, validated: bool) -> go.Figure:
 
 
 def _map(found: Grid) -> go.Heatmap:
-    near = max(float(np.nanmax(np.abs(found.gain - 1))), 0.05)
+    low, high, colours = about_one(found.gain)
     words = [
         [
             f"{layers:g} layers of width {width:,.0f}, {found.parameters[i, j] / 1e9:.2g} B<br>gain "
@@ -99,9 +101,9 @@ def _map(found: Grid) -> go.Heatmap:
         x=np.arange(len(found.widths), dtype=float),
         y=np.arange(len(found.layers), dtype=float),
         z=found.gain,
-        zmin=1 - near,
-        zmax=1 + near,
-        colorscale=GAIN_COLOURS,
+        zmin=low,
+        zmax=high,
+        colorscale=colours,
         hoverongaps=False,
         text=words,
         hovertemplate="%{text}<extra></extra>",
@@ -109,19 +111,23 @@ def _map(found: Grid) -> go.Heatmap:
     )
 
 
+def about_one(gains: Array) -> tuple[float, float, list[tuple[float, str]]]:
+    """Ends of a scale that holds all gains and 1, and its colours, by their share of it."""
+    low, high = min(float(np.nanmin(gains)), 1.0), max(float(np.nanmax(gains)), 1.0)
+    if high - low < 1e-9:
+        return low, low + 0.1, [(0.0, ONE), (1.0, GAIN)]
+    middle = (1 - low) / (high - low)
+    colours = [(middle, ONE)]
+    if middle > 0:
+        colours.insert(0, (0.0, LOSS))
+    if middle < 1:
+        colours.append((1.0, GAIN))
+    return low, high, colours
+
+
 def colour_bar(title: str) -> dict[str, Any]:
-    """A thin bar above the plot, at its right."""
-    return {
-        "title": {"text": title, "side": "top"},
-        "orientation": "h",
-        "x": 1,
-        "xanchor": "right",
-        "y": 1.0,
-        "yanchor": "bottom",
-        "len": 0.5,
-        "thickness": 9,
-        "nticks": 5,
-    }
+    """A thin bar at the right."""
+    return {"title": {"text": title, "side": "top"}, "thickness": 9, "xpad": 2, "ypad": 0, "nticks": 6}
 
 
 def _ticks(values: Array) -> dict[str, Any]:
@@ -163,10 +169,8 @@ def _lines(figure: go.Figure, values: Array, levels: dict[float, str], name: str
     shown = True
     for level, words in levels.items():
         points = crossings(values, level)
-        if len(points) < 2:
+        if len(points) < 2 or points[-1][0] - points[0][0] < _SHORTEST:
             continue
-        place = 0 if first else len(points) - 1
-        text = [words if i == place else "" for i in range(len(points))]
         figure.add_trace(
             go.Scatter(
                 name=name,
@@ -174,13 +178,21 @@ def _lines(figure: go.Figure, values: Array, levels: dict[float, str], name: str
                 showlegend=shown,
                 x=[x for x, _ in points],
                 y=[y for _, y in points],
-                mode="lines+text",
-                text=text,
-                textposition="middle right" if first else "top left",
-                textfont={"size": 11, "color": INK},
+                mode="lines",
                 line=line,
                 hoverinfo="skip",
             )
+        )
+        x, y = points[0 if first else -1]
+        figure.add_annotation(
+            text=words,
+            x=x,
+            y=y,
+            xanchor="left" if first else "right",
+            showarrow=False,
+            font={"size": 11, "color": INK},
+            bgcolor="rgba(255,255,255,0.8)",
+            borderpad=1,
         )
         shown = False
 
@@ -209,7 +221,7 @@ def _groups(
     outcome: Outcome, leader: Proposal | None, peers: Sequence[Proposal]
 ) -> Iterator[tuple[str, list[Proposal], str, int]]:
     """What is marked: words, which, symbol, size."""
-    yield "not told from the first", list(peers), "circle", 5
+    yield "not told from the first", list(peers), "circle", 4
     existing: dict[str, list[Proposal]] = {}
     for one in outcome.proposals:
         if one.index is None and one.model is not None:

@@ -52,7 +52,7 @@ def _plots(outcome: Outcome) -> Iterator[Section]:
             "Draft step against acceptance",
             figures.front(outcome, validated=validated),
             (
-                "Below a line of equal gain a draft gains more. On the front no other is both faster and more often "
+                "Right of a line of equal gain a draft gains more. On the front no other is both faster and more often "
                 f"accepted. Bars are 90 % intervals; those of the other drafts stand in their labels. {worth}"
             ),
         ),
