@@ -188,7 +188,7 @@ def gain_surface(outcome: Outcome, *, validated: bool = False) -> go.Figure | No
     ends = [-0.5, len(places) - 0.5]
     for name, value, dash in (
         ("mean of the prior", [mean, mean], 1),
-        ("its 90 % interval", [low, low, None, high, high], 4),
+        ("its 90 % interval", [low, low, None, high, high], 3),
     ):
         _line(figure, name, value, ends if len(value) == 2 else [*ends, None, *ends], cycle(DASHES, dash), "linear")
     layout(figure, (), x="acceptance", y="K", height=460)

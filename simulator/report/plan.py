@@ -38,7 +38,9 @@ def _chip(outcome: Outcome) -> str:
 def _plots(outcome: Outcome) -> Iterator[Section]:
     worth, validated, leader = tables.prior_worth(outcome), _validated(outcome), leading_draft(outcome)
     option = f", {leader.group.option}" if leader and leader.group.option else ""
-    name, chips = (leader.ranked.entry.name, leader.group.degree) if leader else ("", 0)
+    name, chips = (
+        (leader.ranked.entry.name, leader.group.degree) if leader else ("", outcome.candidates[0].group.degree)
+    )
     drawn = (
         (
             f"Gain of every shape{option}",

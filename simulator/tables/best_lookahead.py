@@ -29,6 +29,7 @@ def lookahead_words(found: BestLookahead) -> list[str]:
             "plain decoding in brackets; off: no K is faster; -: does not fit in memory."
         )
     ]
+    said.append("This is at one acceptance; the K of the candidates above is the best in most draws.")
     if found.cells and all(cell.outside for cell in found.cells):
         said.append("! All of it lies outside the sizes that the calibration was fitted on.")
     elif any(cell.outside for cell in found.cells):
