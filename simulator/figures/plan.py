@@ -17,7 +17,7 @@ from simulator.speculation import break_even_acceptance, tokens_per_round
 
 Array = npt.NDArray[np.float64]
 
-_GAINS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
+_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0)
 _FIRST = 10
 
 

@@ -17,6 +17,7 @@ from simulator.speculation import tokens_per_round
 from simulator.units import human_time
 
 Array = npt.NDArray[np.float64]
+Point = tuple[float, float]
 
 LOSS, ONE, GAIN = "#D98A45", "#F7F5F0", "#4C9BD1"
 """Below 1, at 1, above 1; light enough for dark lines upon them."""
@@ -68,11 +69,13 @@ def shapes(outcome: Outcome, *, validated: bool = False) -> go.Figure:
     """Colour is gain; lines are of equal size and equal draft step; marked are the leader, its peers, what exists."""
     found, figure = grid(outcome), go.Figure()
     figure.add_trace(_map(found))
+    single = (leading_draft(outcome), *(one for one in outcome.proposals if one.index is None))
+    marks = [place for one in single if one is not None and (place := _place(found, one)) is not None]
     line: dict[str, Any] = {"width": 1.6, "color": INK}
     sizes = {level: f"{level / 1e9:g} B" for level in _levels(found.parameters)}
-    _lines(figure, found.parameters, sizes, "equal size", line | {"dash": "solid"}, first=True)
+    _lines(figure, found.parameters, sizes, "equal size", line | {"dash": "solid"}, marks, first=True)
     times = {level: human_time(level, 2) for level in _levels(found.step_s, (1, 1.5, 2, 3, 5, 7))}
-    _lines(figure, found.step_s, times, "equal draft step", line | {"dash": "dot"}, first=False)
+    _lines(figure, found.step_s, times, "equal draft step", line | {"dash": "dot"}, marks, first=False)
     _marks(figure, found, outcome)
     layout(figure, (), x="width", y="layers", height=560)
     figure.update_xaxes(**_ticks(found.widths), showgrid=False)
@@ -149,7 +152,7 @@ def _levels(values: Array, digits: Sequence[float] = (1, 2, 5)) -> list[float]:
     return every[:: -(-len(every) // _MOST_LINES) or 1] if every else []
 
 
-def crossings(values: Array, level: float) -> list[tuple[float, float]]:
+def crossings(values: Array, level: float) -> list[Point]:
     """Where a grid that grows along both axes meets a level: (column, row), from left to right."""
     found = set()
     log = np.log(values)
@@ -164,12 +167,21 @@ def crossings(values: Array, level: float) -> list[tuple[float, float]]:
     return sorted(found, key=lambda point: (point[0], -point[1]))
 
 
-def _lines(figure: go.Figure, values: Array, levels: dict[float, str], name: str, line: Any, *, first: bool) -> None:
-    """A line for each level, with its words at its first or last point."""
-    shown = True
+def _lines(
+    figure: go.Figure,
+    values: Array,
+    levels: dict[float, str],
+    name: str,
+    line: Any,
+    marks: Sequence[Point],
+    *,
+    first: bool,
+) -> None:
+    """A line for each level, with its words at its first or last point, whichever is clear of the marks."""
+    shown, (rows, columns) = True, values.shape
     for level, words in levels.items():
         points = crossings(values, level)
-        if len(points) < 2 or points[-1][0] - points[0][0] < _SHORTEST:
+        if len(points) < 2 or points[-1][0] - points[0][0] < max(_SHORTEST, 0.08 * columns):
             continue
         figure.add_trace(
             go.Scatter(
@@ -183,18 +195,24 @@ def _lines(figure: go.Figure, values: Array, levels: dict[float, str], name: str
                 hoverinfo="skip",
             )
         )
-        x, y = points[0 if first else -1]
-        figure.add_annotation(
-            text=words,
-            x=x,
-            y=y,
-            xanchor="left" if first else "right",
-            showarrow=False,
-            font={"size": 11, "color": INK},
-            bgcolor="rgba(255,255,255,0.8)",
-            borderpad=1,
-        )
         shown = False
+        near = [abs(points[0 if first else -1][0] - x) < 0.25 * columns for x, _ in marks]
+        close = [abs(points[0 if first else -1][1] - y) < 0.06 * rows for _, y in marks]
+        covers = any(map(all, zip(near, close, strict=True)))
+        _label(figure, words, points[0 if first != covers else -1], left=first != covers)
+
+
+def _label(figure: go.Figure, words: str, place: Point, *, left: bool) -> None:
+    figure.add_annotation(
+        text=words,
+        x=place[0],
+        y=place[1],
+        xanchor="left" if left else "right",
+        showarrow=False,
+        font={"size": 11, "color": INK},
+        bgcolor="rgba(255,255,255,0.8)",
+        borderpad=1,
+    )
 
 
 def _marks(figure: go.Figure, found: Grid, outcome: Outcome) -> None:
@@ -232,7 +250,7 @@ def _groups(
         yield f"first: {leader.ranked.entry.name.removeprefix('draft-')}", [leader], "star", 16
 
 
-def _place(found: Grid, one: Proposal) -> tuple[float, float] | None:
+def _place(found: Grid, one: Proposal) -> Point | None:
     """Where on the grid a model lies; None beyond it."""
     if one.model is None:
         return None
