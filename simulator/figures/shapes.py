@@ -173,11 +173,11 @@ def _lines(
     levels: dict[float, str],
     name: str,
     line: Any,
-    marks: Sequence[Point],
+    taken: list[Point],
     *,
     first: bool,
 ) -> None:
-    """A line for each level, with its words at its first or last point, whichever is clear of the marks."""
+    """A line for each level, with its words at its first or last point, or where it is clear of what is taken."""
     shown, (rows, columns) = True, values.shape
     for level, words in levels.items():
         points = crossings(values, level)
@@ -196,10 +196,21 @@ def _lines(
             )
         )
         shown = False
-        near = [abs(points[0 if first else -1][0] - x) < 0.25 * columns for x, _ in marks]
-        close = [abs(points[0 if first else -1][1] - y) < 0.06 * rows for _, y in marks]
-        covers = any(map(all, zip(near, close, strict=True)))
-        _label(figure, words, points[0 if first != covers else -1], left=first != covers)
+        place = _clear(points, taken, (0.25 * columns, 0.06 * rows), first=first)
+        taken.append(points[place])
+        _label(figure, words, points[place], left=place < len(points) // 2)
+
+
+def _clear(points: Sequence[Point], taken: Sequence[Point], room: Point, *, first: bool) -> int:
+    """The point of a line that is clear of all that stands there: an end if it can be."""
+    last = len(points) - 1
+    ends = (0, last) if first else (last, 0)
+    order = (*ends, last // 2, last // 4, 3 * last // 4)
+    for place in order:
+        x, y = points[place]
+        if not any(abs(x - x2) < room[0] and abs(y - y2) < room[1] for x2, y2 in taken):
+            return place
+    return order[0]
 
 
 def _label(figure: go.Figure, words: str, place: Point, *, left: bool) -> None:
