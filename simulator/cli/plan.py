@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simulator.cli.files import ready, to_json, write
+from simulator.cli.files import ready, to_json
 from simulator.cli.options import AsJson, OutFolder
+from simulator.cli.plan_files import lookahead_data, write_plan
 from simulator.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from simulator.plan import Outcome
+    from simulator.plan import BestLookahead, Outcome
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario with a `plan:`.")]
 Settings = Annotated[
@@ -46,7 +47,7 @@ def plan(  # noqa: PLR0917
 ) -> None:
     """Choose a draft before anyone trains it: time every shape, draw the best under uncertainty, and say who wins."""
     from simulator import tables
-    from simulator.plan import commands
+    from simulator.plan import best_lookahead, commands
     from simulator.plan import plan as search
     from simulator.spec.load import load_scenario
     from simulator.spec.named import find_all
@@ -60,10 +61,12 @@ def plan(  # noqa: PLR0917
         raise ConfigError((Problem(str(file), 0, 0, "plan", "", "the key 'plan', which is missing: what is searched"),))
     names = [("plan.existing", name, "model") for name in scenario.plan.existing]
     outcome = search(scenario, [found.spec for found in find_all(names, file.parent)], seed)
+    best = best_lookahead(outcome) if as_json or out is not None else None
     if out is not None:
-        typer.echo(f"plan: {write(ready(out) / 'plan.json', to_json(to_data(outcome)) + chr(10))}", err=True)
+        for path in write_plan(out, outcome, best, to_data(outcome, best)):
+            typer.echo(f"plan: {path}", err=True)
     if as_json:
-        typer.echo(to_json({"records": [], "plan": to_data(outcome)}))
+        typer.echo(to_json({"records": [], "plan": to_data(outcome, best)}))
         return
     typer.echo(
         f"{scenario.target.name} on {scenario.deployment.chips} x {scenario.deployment.hardware.name}: which draft?"
@@ -91,7 +94,7 @@ def plan(  # noqa: PLR0917
         typer.echo(f"\n{made.engine}: {made.text or 'cannot serve it: ' + made.why_not}")
 
 
-def to_data(outcome: Outcome) -> dict[str, Any]:
+def to_data(outcome: Outcome, best: BestLookahead | None) -> dict[str, Any]:
     """Everything as plain data."""
     from simulator.plan import commands, training_cost
 
@@ -104,6 +107,7 @@ def to_data(outcome: Outcome) -> dict[str, Any]:
         "shapes": len(outcome.drafts),
         "statement": outcome.statement,
         "left_out": list(outcome.left_out),
+        "best_lookahead": lookahead_data(best),
         "candidates": [
             {
                 "name": one.ranked.entry.name,

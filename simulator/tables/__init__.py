@@ -7,6 +7,7 @@ verdicts.py   the same in a few lines; the order of two drafts
 anchors.py    what predictions were anchored to
 arithmetic.py what a predicted number is made of
 answer.py     the first answer: fits, plain decoding, a round, when it pays
+best_lookahead.py  K* of a plan over batch and context
 held_out.py  what a validation found
 measured_parts.py  parts of measured steps and rounds
 points.py     one record a row: what a sweep predicts, what was measured
@@ -23,6 +24,7 @@ from simulator.tables.agreement import (
 from simulator.tables.anchors import anchor_lines, anchor_warnings
 from simulator.tables.answer import answer, round_parts, wrapped
 from simulator.tables.arithmetic import arithmetic
+from simulator.tables.best_lookahead import lookahead_table, lookahead_words, prior_worth
 from simulator.tables.held_out import criteria, every_held_out, validation_errors, validation_verdict
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
@@ -62,12 +64,15 @@ __all__ = [
     "every_held_out",
     "flag_lines",
     "in_place",
+    "lookahead_table",
+    "lookahead_words",
     "measurements",
     "missing_lines",
     "plain",
     "plan_answer",
     "plan_table",
     "preferred",
+    "prior_worth",
     "published",
     "published_errors",
     "published_orders",
