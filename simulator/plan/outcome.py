@@ -16,6 +16,7 @@ from simulator.prior.acceptance import AcceptancePrior
 from simulator.prior.sizes import Sizes, sizes_of
 from simulator.spec.acceptance import RateAcceptance
 from simulator.spec.model import ModelSpec
+from simulator.spec.named import may_draft
 from simulator.spec.plan import Plan
 from simulator.spec.scenario import Scenario
 from simulator.speculation import break_even_acceptance, tokens_per_round
@@ -117,10 +118,8 @@ def plan(scenario: Scenario, existing: Sequence[ModelSpec] = (), seed: int | Non
         raise RefusedError("no way to serve the target is within plan.limits.price")
     proposals, left_out = _survivors(asked, known, mean), []
     for model in existing:
-        try:
-            sizes_of([model])
-        except RefusedError as error:
-            left_out.append(f"{model.name}: {error}")
+        if why := _not_comparable(model, scenario.target):
+            left_out.append(why)
             continue
         proposals += [_existing(one.group, asked, model) for one in known]
     spec = _Drawing(prior, target, asked, scenario, np.random.default_rng(scenario.seed if seed is None else seed))
@@ -147,6 +146,17 @@ class _Candidate:
     step_s: float = 0.0
     collective_share: float = 0.0
     index: int | None = None
+
+
+def _not_comparable(model: ModelSpec, target: ModelSpec) -> str:
+    """Why an existing draft has no place in the table; empty where it has."""
+    try:
+        sizes_of([model])
+    except RefusedError as error:
+        return str(error)
+    if not may_draft(model, target):
+        return f"{model.name} cannot draft for {target.name}: other tokens, or as large"
+    return ""
 
 
 def _affordable(group: Group, asked: Plan) -> bool:

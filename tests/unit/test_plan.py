@@ -298,6 +298,16 @@ def test_engines_are_started_with_the_candidate_or_it_is_said_why_not() -> None:
     assert all("spec" not in made.text for made in commands(plain))
 
 
+def test_drafts_that_cannot_be_compared_are_left_out_with_the_reason() -> None:
+    found = chinchilla("plan.existing=[llama-3.2-1b, eagle3-llama-3.1-8b, chinchilla-7b]")
+    assert [one.model.name for one in found.proposals if one.model is not None and one.index is None] == [
+        "chinchilla-7b"
+    ] * 2
+    said = words(found)
+    assert "llama-3.2-1b cannot draft for chinchilla-70b: other tokens" in said
+    assert "eagle3-llama-3.1-8b reads states of the target" in said
+
+
 def test_where_nothing_is_a_model_it_is_said() -> None:
     with pytest.raises(RefusedError, match="no combination of plan"):
         plan(asked({"d_model": [100]}))
