@@ -113,10 +113,8 @@ def plan(scenario: Scenario, existing: Sequence[ModelSpec] = (), seed: int | Non
     target = sizes_of([scenario.target], asked.prior.target_tokens)
     sizes = Sizes.of(drafts.parameters, asked.prior.training_tokens, drafts.layers, drafts.d_model)
     mean = prior.mean(target, sizes, asked.prior.domain, scenario.decoding.temperature)
-    known = [screen(group, drafts, asked) for group in groups(scenario, asked) if _affordable(group, asked)]
-    if not known:
-        raise RefusedError("no way to serve the target is within plan.limits.price")
-    proposals, left_out = _survivors(asked, known, mean), []
+    known, left_out = _screened(scenario, asked, drafts)
+    proposals = _survivors(asked, known, mean)
     for model in existing:
         if why := _not_comparable(model, scenario.target):
             left_out.append(why)
@@ -146,6 +144,36 @@ class _Candidate:
     step_s: float = 0.0
     collective_share: float = 0.0
     index: int | None = None
+
+
+def _screened(scenario: Scenario, asked: Plan, drafts: Drafts) -> tuple[list[Candidates], list[str]]:
+    """Every group that fits and may be paid for; and why others are left out.
+
+    Raises:
+        RefusedError: none is left.
+    """
+    known: list[Candidates] = []
+    left_out: dict[str, None] = {}
+    for group in groups(scenario, asked):
+        deployment = group.scenario.deployment
+        if not _affordable(group, asked):
+            left_out[f"{deployment.chips} chips{group.option and f', {group.option},'} exceed plan.limits.price"] = None
+            continue
+        try:
+            found = screen(group, drafts, asked)
+        except RefusedError as error:
+            left_out[str(error)] = None
+            continue
+        known.append(found)
+        if not found.index.size:
+            left_out[
+                f"no draft fits beside {scenario.target.name}{group.option and f', {group.option},'} over "
+                f"{group.degree} of {deployment.chips} chips"
+            ] = None
+    if not known:
+        reasons = list(left_out) or ["no number of plan.draft_tensor_parallel divides the chips of the target"]
+        raise RefusedError("\n".join(reasons))
+    return known, list(left_out)
 
 
 def _not_comparable(model: ModelSpec, target: ModelSpec) -> str:
@@ -184,14 +212,10 @@ def _by_shape(
     for times in SHAPE_TERM:
         other = replace(prior, shape=replace(prior.shape, strength=times * prior.shape.strength))
         mean = other.mean(target, sizes, asked.prior.domain, temperature)
-        best = min(
-            (
-                (float(each.min()), int(one.index[each.argmin()]))
-                for one in known
-                for each in (_value(one, asked, mean),)
-            ),
-        )
-        yield times, best[1]
+        values = [(one, _value(one, asked, mean)) for one in known if one.index.size]
+        if values:
+            _, best = min((float(each.min()), int(one.index[each.argmin()])) for one, each in values)
+            yield times, best
 
 
 def _survivors(asked: Plan, known: Sequence[Candidates], mean: Array) -> list[_Candidate]:

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cost.memory import memory_terms
+from simulator.cost.memory import does_not_fit, memory_terms
 from simulator.cost.operations import head, resident_weight_bytes
-from simulator.cost.shape import Pass, Shape, split, tiled
+from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 from simulator.cost.step import footprint, step_cost
 from simulator.errors import RefusedError
 from simulator.plan.space import Drafts
@@ -27,6 +27,9 @@ from simulator.spec.scenario import Scenario
 from simulator.steps import Steps
 
 Array = npt.NDArray[np.float64]
+
+DRAFT_TERMS = ("draft weights", "draft KV cache")
+"""What of :func:`memory_terms` a draft takes by its shape."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +122,18 @@ def _stand_in(target: ModelSpec) -> ModelSpec:
 
 
 def screen(group: Group, drafts: Drafts, plan: Plan) -> Candidates:
-    """Every draft that fits, in one group."""
+    """Every draft that fits, in one group; none where the target leaves no room.
+
+    Raises:
+        RefusedError: the target alone does not fit.
+    """
     scenario, degree = group.scenario, group.degree
-    fits = np.flatnonzero((drafts.heads >= degree) & (_memory(group, drafts) <= _room(scenario, plan)))
-    if not fits.size:
-        raise RefusedError(f"no draft fits beside {scenario.target.name} on {scenario.deployment.chips} chips")
+    if reason := does_not_fit(scenario, memory_terms(scenario)):
+        raise RefusedError(f"{scenario.target.name}{group.option and f', {group.option},'} {reason}")
+    drafted = with_draft(scenario, _stand_in(scenario.target), max(plan.lookahead), degree)
+    fits = np.flatnonzero((drafts.heads >= degree) & (_memory(drafted, drafts, degree) <= _room(drafted)))
     shape = drafts.shape(fits)
-    template = Steps.of(with_draft(scenario, _stand_in(scenario.target), max(plan.lookahead), degree))
+    template = Steps.of(drafted)
     hardware = scenario.deployment.hardware
     both = footprint(Shape.of(scenario.target), scenario.deployment.target_degree, hardware)
     both = both + footprint(shape, degree, hardware)
@@ -140,25 +148,23 @@ def screen(group: Group, drafts: Drafts, plan: Plan) -> Candidates:
     return Candidates(group, drafts, fits, depth, cold.seconds, warm.seconds, wires + 0 * warm.seconds, rounds)
 
 
-def _room(scenario: Scenario, plan: Plan) -> float:
-    """Bytes of one chip that the draft may take: what the target leaves."""
-    hardware, chips = scenario.deployment.hardware, scenario.deployment.chips
+def _room(drafted: Scenario) -> float:
+    """Bytes of one chip that the draft may take: what all else leaves."""
+    hardware, chips = drafted.deployment.hardware, drafted.deployment.chips
     usable = hardware.usable_bytes() / (chips if hardware.shares_memory else 1)
-    asked = scenario.model_copy(
-        update={"decoding": scenario.decoding.model_copy(update={"lookahead": max(plan.lookahead)})}
-    )
-    # With a draft there are four copies of the distributions instead of two.
-    terms = memory_terms(asked)
-    return usable - sum(terms.values()) - terms["logits and probabilities"]
+    return usable - sum(size for name, size in memory_terms(drafted).items() if name not in DRAFT_TERMS)
 
 
-def _memory(group: Group, drafts: Drafts) -> Array:
-    """Weights and cache of every draft on one chip."""
-    scenario, tile, degree = group.scenario, group.scenario.deployment.hardware.tile, group.degree
-    shape = drafts.shape()
-    matrices = 1 if drafts.space.tied_embeddings else 2
-    one = Pass(1, 1, 0, degree)
-    weights = resident_weight_bytes(shape, degree, tile) + matrices * head(shape, one, tile).streamed_bytes
+def _memory(drafted: Scenario, drafts: Drafts, degree: int) -> Array:
+    """Weights and cache of every draft on one chip, as :func:`simulator.cost.memory.memory_terms` counts them."""
+    tile, shape, space = drafted.deployment.hardware.tile, drafts.shape(), drafts.space
+    matrices = 1 if space.tied_embeddings else 2
+    weights = resident_weight_bytes(shape, degree, tile)
+    weights = weights + matrices * head(shape, Pass(1, 1, 0, degree), tile).streamed_bytes
+    if space.positions == "relative":
+        heads = query_heads(shape, degree) * tiled(shape.head_dim, tile)
+        weights = weights + shape.layers * tiled(shape.d_model, tile) * heads * shape.weight_bytes
+    norms = (shape.layers * 2 * shape.d_model + shape.d_model) * shape.activation_bytes
     row = 2 * split(shape.kv_heads, degree) * tiled(shape.head_dim, tile)
-    cache = shape.layers * row * shape.kv_bytes * scenario.cache_positions * scenario.workload.batch
-    return np.asarray(weights + cache, dtype=np.float64)
+    cache = shape.layers * row * shape.kv_bytes * drafted.cache_positions * drafted.workload.batch
+    return np.asarray(weights + norms + cache, dtype=np.float64)

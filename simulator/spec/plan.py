@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from simulator.spec.fields import DType, Efficiency, Name, PositiveSeconds, Strict, UsdPerHour
+from simulator.spec.fields import DType, Efficiency, Name, PositiveSeconds, Strict, UsdPerHour, mistake
 from simulator.spec.prior import PriorSpec
 
 Counts = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(min_length=1, max_length=200)]
@@ -100,3 +100,12 @@ class Plan(Strict):
     """Candidates that are drawn under uncertainty."""
     draws: Annotated[int, Field(ge=100, le=100_000)] = 500
     """Draws of acceptance and of times, together."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [option.name for option in self.targets]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise mistake(f"a name of its own for each; {twice[0]} stands twice", "targets")
+        if twice := sorted({name for name in self.existing if self.existing.count(name) > 1}):
+            raise mistake(f"each model once; {twice[0]} stands twice", "existing")
+        return self

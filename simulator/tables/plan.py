@@ -42,9 +42,10 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
         yield _training(outcome)
     top = [one for one in outcome.top if one.index is not None]
     if len(top) > 1:
+        least, most = (f"{size:.2g}" for size in (min(map(_size, top)), max(map(_size, top))))
         yield (
-            f"{len(top)} drafts cannot be told from each other: {_range(top, 'layers')} layers, "
-            f"width {_range(top, 'd_model')}, {min(map(_size, top)):.2g} to {max(map(_size, top)):.2g} B"
+            f"{len(top)} drafts cannot be told from {'it' if leader.model is None else 'each other'}: "
+            f"{_range(top, 'layers')} layers, width {_range(top, 'd_model')}, {least} to {most} B"
         )
     yield from _why(outcome)
     yield _depth(outcome)
@@ -80,8 +81,8 @@ def _beaten(plain: Proposal, outcome: Outcome) -> float:
 def _words(one: Proposal) -> str:
     if one.model is None:
         return one.ranked.entry.name
-    shape = f"{one.model.layers} layers of width {one.model.d_model:,}, {one.model.parameters / 1e9:.2g} B"
-    chips = one.group.degree
+    layers, chips = one.model.layers, one.group.degree
+    shape = f"{layers} layer{'s' * (layers != 1)} of width {one.model.d_model:,}, {one.model.parameters / 1e9:.2g} B"
     return f"{shape}, over {chips} chip{'s' * (chips > 1)}{f', {one.group.option}' if one.group.option else ''}"
 
 
@@ -160,6 +161,8 @@ def _existing(one: Proposal) -> str:
 
 def _depth(outcome: Outcome) -> str:
     """How deep the best draft is, by how much a shallow one loses."""
+    if not outcome.by_shape:
+        return ""
     said = [f"{outcome.drafts.layers[best]:.0f} at {times:g}" for times, best in outcome.by_shape]
     return f"layers of the best draft, by what depth gives (1 as published models say): {', '.join(said)}"
 
