@@ -34,6 +34,13 @@ KEYS = sorted({key for path in PATHS for key in path.split(".")} | {"base", "swe
 GOOD: dict[str, Any] = {
     **json.loads(json.dumps(scenario().resolved())),
     "sweep": {"decoding.lookahead": [2, 4], "target.layers": [16]},
+    "plan": {
+        "drafts": {"layers": [1, 4], "d_model": [256], "head_dim": 64, "kv_share": [0.5], "vocabulary": [4096]},
+        "existing": ["llama-3.2-1b"],
+        "targets": [{"name": "int8", "weight_dtype": "int8", "chips": 2}],
+        "limits": {"tpot": "5 ms", "price": "3 USD/h"},
+        "prior": {"points": [{"loss_gap": 0.2, "acceptance": 0.7}]},
+    },
     "published": [
         {"metric": "tpot_s", "value": "5 ms", "where": "table 1", "source": "a paper", "use": "fit", "at": {"seed": 0}}
     ],
