@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,16 @@ def write(path: Path, text: str) -> Path:
         with suppress(OSError):
             Path(temporary).unlink()
     return path
+
+
+def settle(texts: Mapping[Path, str], arguments: Collection[str]) -> list[Path]:
+    """What scripts do with files that they generate: `--write` writes them, `--check` names the stale ones."""
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text("utf-8") != text]
+    if "--write" in arguments:
+        for path in stale:
+            write(path, texts[path])
+        return []
+    return stale if "--check" in arguments else []
 
 
 def ready(folder: Path) -> Path:

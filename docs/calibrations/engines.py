@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
+from simulator.files import settle
 from simulator.fitting import Free, fit
 from simulator.spec.engine import Engine
 from simulator.spec.library import PROFILES
@@ -155,14 +156,9 @@ def main(arguments: list[str]) -> int:
         for row in (*one.fitted, *one.tested):
             error = f"{row.error:+.1%}" if row.error is not None else row.reason
             print(f"  {row.entry.row.use:4s} {row.about.name} {row.entry.row.where}: {error}")
-    stale = [path for path, text in outputs(found).items() if path.read_text("utf-8") != text]
-    if "--write" in arguments:
-        for path, text in outputs(found).items():
-            path.write_text(text, encoding="utf-8")
-    elif "--check" in arguments and stale:
+    if stale := settle(outputs(found), arguments):
         print("not as fitted:", *stale)
-        return 1
-    return 0
+    return int(bool(stale))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from simulator.calibration.kernels import (
     spread,
 )
 from simulator.cost.topology import links_of
+from simulator.files import settle
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.library import PROFILES
 from simulator.units import parse_quantity
@@ -298,14 +299,9 @@ def main(arguments: list[str]) -> int:
         tables.check(one.data)
         print(*report(one), sep="\n")
     print(*_checks(found), sep="\n")
-    stale = [path for path, text in outputs(found).items() if not path.exists() or path.read_text("utf-8") != text]
-    if "--write" in arguments:
-        for path, text in outputs(found).items():
-            path.write_text(text, encoding="utf-8")
-    elif "--check" in arguments and stale:
+    if stale := settle(outputs(found), arguments):
         print("not as fitted:", *stale)
-        return 1
-    return 0
+    return int(bool(stale))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
-from simulator.files import to_json, write
+from simulator.files import settle, to_json
 from simulator.prior import fitted
 from simulator.prior.acceptance import AcceptancePrior, pinsker
 from simulator.prior.curve import Curve, Pairs, fit_curve
@@ -221,9 +221,6 @@ def show(record: dict[str, Any]) -> None:
 if __name__ == "__main__":
     numbers, record = outcome()
     texts = {fitted.FILE: to_json(numbers) + "\n", HERE / "record.json": to_json(record) + "\n"}
-    if "--write" in sys.argv:
-        for path, text in texts.items():
-            write(path, text)
-    elif "--check" in sys.argv:
-        sys.exit(any(path.read_text("utf-8") != text for path, text in texts.items()))
     show(record)
+    if stale := settle(texts, sys.argv):
+        sys.exit(f"not as fitted: {', '.join(map(str, stale))}")

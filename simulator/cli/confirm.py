@@ -5,11 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from simulator.cli.compare import told
 from simulator.cli.executable import executable
-from simulator.cli.files import records_json, write
 from simulator.cli.measure import measure_points
 from simulator.cli.predict import predict_points
 from simulator.errors import RefusedError
@@ -34,16 +30,15 @@ def points_of(outcome: Outcome, count: int) -> list[Point]:
     return [Point(one.scenario, {"candidate": one.ranked.entry.name}) for one in chosen]
 
 
-def simulate(outcome: Outcome, count: int, folder: Path | None) -> list[RunRecord]:
-    """Play the first candidates round by round, and keep the records, which `sps compare` reads."""
-    records = predict_points(points_of(outcome, count))
-    if folder is not None:
-        typer.echo(f"records: {write(folder / 'predicted.json', records_json(records))}", err=True)
-    return records
+def simulate(outcome: Outcome, count: int) -> list[RunRecord]:
+    """The first candidates by closed form and played round by round."""
+    return predict_points(points_of(outcome, count))
 
 
-def confirm(outcome: Outcome, count: int, folder: Path) -> list[str]:
-    """Really run the first candidates with forced acceptance, and set that beside what the plan said of them.
+def confirm(outcome: Outcome, count: int, folder: Path) -> list[RunRecord]:
+    """Really run the first candidates with forced acceptance: what the plan says of them, and what was measured.
+
+    What is measured is kept in ``folder`` as it comes, also when stopped.
 
     Raises:
         RefusedError: the scenario is not for this machine.
@@ -51,11 +46,8 @@ def confirm(outcome: Outcome, count: int, folder: Path) -> list[str]:
     """
     from runtime.asked import ORDINARY
     from runtime.executor import refuse_elsewhere
-    from simulator import compare
 
     points = executable(points_of(outcome, count))
     refuse_elsewhere(points)
     measured = measure_points(points, folder / "measured.json", ORDINARY)
-    predicted = predict_points(points)
-    write(folder / "predicted.json", records_json(predicted))
-    return told(compare.compare([*predicted, *measured]))
+    return [*predict_points(points), *measured]

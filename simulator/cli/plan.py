@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simulator.cli.files import ready, to_json
+from simulator.cli.compare import told
+from simulator.cli.files import ready, records_json, to_json, write
 from simulator.cli.options import AsJson, OutFolder
 from simulator.cli.plan_files import lookahead_data, write_plan
 from simulator.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from simulator.plan import BestLookahead, Outcome
+    from simulator.spec.record import RunRecord
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario with a `plan:`.")]
 Settings = Annotated[
@@ -46,8 +49,8 @@ def plan(  # noqa: PLR0917
     confirm: Confirmed = None,
 ) -> None:
     """Choose a draft before anyone trains it: time every shape, draw the best under uncertainty, and say who wins."""
-    from simulator import tables
-    from simulator.plan import best_lookahead, commands
+    from simulator.cli import confirm as last
+    from simulator.plan import best_lookahead
     from simulator.plan import plan as search
     from simulator.spec.load import load_scenario
     from simulator.spec.named import find_all
@@ -61,37 +64,42 @@ def plan(  # noqa: PLR0917
         raise ConfigError((Problem(str(file), 0, 0, "plan", "", "the key 'plan', which is missing: what is searched"),))
     names = [("plan.existing", name, "model") for name in scenario.plan.existing]
     outcome = search(scenario, [found.spec for found in find_all(names, file.parent)], seed)
-    best = best_lookahead(outcome) if as_json or out is not None else None
-    if out is not None:
-        for path in write_plan(out, outcome, best, to_data(outcome, best)):
-            typer.echo(f"plan: {path}", err=True)
-    if as_json:
-        typer.echo(to_json({"records": [], "plan": to_data(outcome, best)}))
-        return
-    typer.echo(
-        f"{scenario.target.name} on {scenario.deployment.chips} x {scenario.deployment.hardware.name}: which draft?"
-    )
-    for line in tables.wrapped(*tables.plan_answer(outcome)):
+    folder = out or Path("out") / scenario.name
+    played = last.simulate(outcome, simulate) if simulate is not None else []
+    run = last.confirm(outcome, confirm, ready(folder)) if confirm is not None else []
+    if as_json or out is not None:
+        best = best_lookahead(outcome)
+        data = to_data(outcome, best)
+        if out is not None:
+            for path in write_plan(out, outcome, best, data):
+                typer.echo(f"plan: {path}", err=True)
+            if records := [*played, *run]:
+                typer.echo(f"records: {write(out / 'candidates.json', records_json(records))}", err=True)
+        if as_json:
+            typer.echo(to_json({"records": [r.to_json() for r in (*played, *run)], "plan": data}))
+            return
+    for line in _told(outcome, played, run):
         typer.echo(line)
-    typer.echo(f"\n{tables.plan_table(outcome).text()}")
-    typer.echo(
-        "gain over plain decoding of the same target, with the K of each draw's acceptance; K: to begin with; needs:\n"
-        "acceptance from which that K pays; regret: what it costs on average not to have chosen the best of each\n"
-        "draw; worse: better than the first in under 5 % of the draws"
-    )
-    if simulate is not None:
-        from simulator.cli import confirm as last
 
-        typer.echo("\nplayed round by round, acceptance as the mean of the prior:\n")
-        typer.echo(tables.tails(last.simulate(outcome, simulate, out)).text())
-    if confirm is not None:
-        from simulator.cli import confirm as last
 
-        typer.echo("\nreally run here, acceptance forced to the mean of the prior:\n")
-        for line in last.confirm(outcome, confirm, ready(out or Path("out") / scenario.name)):
-            typer.echo(line)
+def _told(outcome: Outcome, played: Sequence[RunRecord], run: Sequence[RunRecord]) -> Iterator[str]:
+    """The answer for people, at most 100 columns wide; commands to be copied stay whole."""
+    from simulator import compare, tables
+    from simulator.plan import commands
+
+    scenario = outcome.scenario
+    yield f"{scenario.target.name} on {scenario.deployment.chips} x {scenario.deployment.hardware.name}: which draft?"
+    yield from tables.wrapped(*tables.plan_answer(outcome))
+    yield f"\n{tables.plan_table(outcome).text()}"
+    yield from tables.wrapped(tables.PLAN_LEGEND)
+    if played:
+        yield "\nplayed round by round, acceptance as the mean of the prior:\n"
+        yield tables.tails(played).text()
+    if run:
+        yield "\nreally run here, acceptance forced to the mean of the prior:\n"
+        yield from told(compare.compare(run))
     for made in commands(outcome.leader):
-        typer.echo(f"\n{made.engine}: {made.text or 'cannot serve it: ' + made.why_not}")
+        yield f"\n{made.engine}: {made.text or 'cannot serve it: ' + made.why_not}"
 
 
 def to_data(outcome: Outcome, best: BestLookahead | None) -> dict[str, Any]:

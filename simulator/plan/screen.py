@@ -45,6 +45,12 @@ class Group:
     verify_s: dict[int, float]
     """By lookahead: the verify step, acceptance and what a round takes besides."""
 
+    @property
+    def target(self) -> str:
+        """The target with the name of its option, for messages."""
+        name = self.scenario.target.name
+        return f"{name} ({self.option})" if self.option else name
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -60,11 +66,6 @@ class Candidates:
     """Of a draft step, what its collectives take."""
     round_s: Array
     """[K, drafts]."""
-
-    @property
-    def round_cost(self) -> Array:
-        """Rounds in plain steps of the same target on the same chips; [K, drafts]."""
-        return np.asarray(self.round_s / self.group.plain_s)
 
 
 def groups(scenario: Scenario, plan: Plan) -> Iterator[Group]:
@@ -129,7 +130,7 @@ def screen(group: Group, drafts: Drafts, plan: Plan) -> Candidates:
     """
     scenario, degree = group.scenario, group.degree
     if reason := does_not_fit(scenario, memory_terms(scenario)):
-        raise RefusedError(f"{scenario.target.name}{group.option and f', {group.option},'} {reason}")
+        raise RefusedError(f"{group.target} does not fit: {reason}")
     drafted = with_draft(scenario, _stand_in(scenario.target), max(plan.lookahead), degree)
     fits = np.flatnonzero((drafts.heads >= degree) & (_memory(drafted, drafts, degree) <= _room(drafted)))
     shape = drafts.shape(fits)

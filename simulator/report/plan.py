@@ -9,12 +9,6 @@ from simulator.plan import BestLookahead, Outcome, leading_draft
 from simulator.report.sections import Figure, Page, Section
 from simulator.steps import Steps
 
-_LEGEND = (
-    "gain: over plain decoding of the same target, with the K of each draw's acceptance; K: to begin with; needs: "
-    "acceptance from which that K pays; regret: what it costs on average not to have chosen the best of each draw; "
-    "worse: better than the first in under 5 % of the draws."
-)
-
 
 def plan_page(outcome: Outcome, best: BestLookahead | None) -> Page:
     """The recommendation, the first candidates, figures, the best lookahead by load."""
@@ -22,7 +16,7 @@ def plan_page(outcome: Outcome, best: BestLookahead | None) -> Page:
     question = f"Which draft for {scenario.target.name} on {scenario.deployment.chips} x {_chip(outcome)}?"
     sections = [
         Section("", words=tuple(tables.plan_answer(outcome))),
-        Section("The first candidates", words=(_LEGEND,), tables=(tables.plan_table(outcome),)),
+        Section("The first candidates", words=(tables.PLAN_LEGEND,), tables=(tables.plan_table(outcome),)),
         *_plots(outcome),
     ]
     if best is not None:

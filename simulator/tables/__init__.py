@@ -28,7 +28,7 @@ from simulator.tables.best_lookahead import lookahead_table, lookahead_words, pr
 from simulator.tables.held_out import criteria, every_held_out, validation_errors, validation_verdict
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
-from simulator.tables.plan import plan_answer, plan_table, tails
+from simulator.tables.plan import PLAN_LEGEND, plan_answer, plan_table, tails
 from simulator.tables.points import calibration_words, measurements, sweep
 from simulator.tables.publications import (
     published_errors,
@@ -48,6 +48,7 @@ from simulator.tables.verdicts import (
 )
 
 __all__ = [
+    "PLAN_LEGEND",
     "WIDTH",
     "Column",
     "Table",

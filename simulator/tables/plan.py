@@ -13,6 +13,11 @@ from simulator.tables.layout import Column, Table
 from simulator.units import human_time
 
 _SHOWN = 8
+PLAN_LEGEND = (
+    "gain: over plain decoding of the same target, with the K of each draw's acceptance; K: to begin with; needs: "
+    "acceptance from which that K pays; regret: what it costs on average not to have chosen the best of each draw; "
+    "worse: better than the first in under 5 % of the draws."
+)
 
 
 def plan_answer(outcome: Outcome) -> list[str]:
@@ -21,7 +26,7 @@ def plan_answer(outcome: Outcome) -> list[str]:
 
 
 def _sentences(outcome: Outcome) -> Iterator[str]:
-    leader, plain = outcome.leader, _plain(outcome)
+    leader = outcome.leader
     yield _rests_on(leader)
     yield f"{outcome.screened:,} combinations of {len(outcome.drafts):,} shapes timed, {len(outcome.proposals)} drawn"
     if leader.model is None:
@@ -38,7 +43,7 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
             f"{leader.needs:.2f} on"
         )
         yield _prior_words(leader)
-        yield f"plain decoding is the better one in {_beaten(plain, outcome):.0%} of the draws"
+        yield from _plain(outcome)
         yield _training(outcome)
     top = [one for one in outcome.top if one.index is not None]
     if len(top) > 1:
@@ -70,12 +75,11 @@ def _rests_on(leader: Proposal) -> str:
     return f"calibration {name}" + (f"; EXTRAPOLATED: {beyond}" if beyond else "")
 
 
-def _plain(outcome: Outcome) -> Proposal:
-    return next(one for one in outcome.proposals if one.model is None)
-
-
-def _beaten(plain: Proposal, outcome: Outcome) -> float:
-    return 1.0 if plain is outcome.leader else plain.ranked.p_beats_leader
+def _plain(outcome: Outcome) -> Iterator[str]:
+    """How often no draft at all would be the better choice; nothing where plan.limits leave that out."""
+    for one in outcome.proposals:
+        if one.model is None and one.group.option == outcome.leader.group.option:
+            yield f"plain decoding is the better one in {one.ranked.p_beats_leader:.0%} of the draws"
 
 
 def _words(one: Proposal) -> str:

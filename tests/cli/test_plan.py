@@ -26,7 +26,7 @@ def test_the_first_candidates_are_played_with_their_tails(tmp_path: Path) -> Non
     result = sps(str(CHINCHILLA), *FEW, "--simulate", "2", "--out", str(tmp_path))
     assert result.exit_code == 0, result.output
     assert "played round by round" in result.stdout
-    records = json.loads((tmp_path / "predicted.json").read_text("utf-8"))["records"]
+    records = json.loads((tmp_path / "candidates.json").read_text("utf-8"))["records"]
     first, second = json.loads((tmp_path / "plan.json").read_text("utf-8"))["candidates"][:2]
     assert [r["axes"]["candidate"] for r in records[::2]] == [first["name"], second["name"]]
     assert [r["kind"] for r in records] == ["analytic", "simulated"] * 2
@@ -38,6 +38,9 @@ def test_the_first_candidates_are_played_with_their_tails(tmp_path: Path) -> Non
     tail = records[1]["metrics"]["time_to_tokens_s"]
     assert tail["p50"] < tail["p90"] < tail["p99"]
     assert f"{tail['p99']:.3g}" in result.stdout
+    data = json.loads(sps(str(CHINCHILLA), *FEW, "--simulate", "2", "--json").stdout)
+    assert data["records"] == records
+    assert data["plan"]["candidates"][0]["name"] == first["name"]
 
 
 def test_the_first_candidates_are_really_run(tmp_path: Path) -> None:

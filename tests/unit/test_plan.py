@@ -20,6 +20,7 @@ from simulator.plan.ranking import Entry, ranked
 from simulator.plan.screen import Group, groups, screen, with_draft
 from simulator.plan.space import drafts_of
 from simulator.spec.load import load_scenario
+from simulator.spec.model import ModelSpec
 from simulator.spec.named import find_all
 from simulator.spec.plan import Plan
 from simulator.spec.scenario import Scenario
@@ -243,11 +244,46 @@ def test_limits_leave_out_what_exceeds_them() -> None:
     assert 0 < len(kept) < len(times)
 
 
+def test_no_choice_exceeds_the_limit_of_time_plain_decoding_or_not() -> None:
+    """On fewer chips all is cheaper and slower: what is too slow may not be chosen for its price."""
+    more = {"targets": [{"name": "on-1", "chips": 1}], "objective": "cost"}
+    every = plan(asked(more=more))
+    slow = next(one for one in every.proposals if one.model is None and one.group.option == "on-1")
+    fast = next(one for one in every.proposals if one.model is None and not one.group.option)
+    assert fast.group.plain_s < slow.group.plain_s
+    limit = f"{1.001 * fast.group.plain_s:.9f} s"
+    kept = plan(asked(more=more | {"limits": {"tpot": limit}}))
+    assert [one.group.option for one in kept.proposals if one.model is None] == [""]
+    assert sum(one.ranked.p_best for one in kept.proposals) == pytest.approx(1)
+    drafts_alone = plan(asked(more={"limits": {"tpot": f"{0.9 * fast.group.plain_s:.9f} s"}}))
+    assert all(one.model is not None for one in drafts_alone.proposals)
+    assert "plain decoding is the better one" not in words(drafts_alone)
+    with pytest.raises(RefusedError, match=r"within plan\.limits\.tpot"):
+        plan(asked(more={"limits": {"tpot": "1 ns"}}))
+
+
+def test_the_plan_places_drafts_itself() -> None:
+    with pytest.raises(RefusedError, match=r"leave out deployment\.draft"):
+        plan(asked(deployment__draft={"placement": "replicated", "tensor_parallel": 2}))
+
+
+def test_a_draft_that_exists_and_does_not_fit_is_left_out() -> None:
+    peaks = PROFILE["peaks"] | {"hbm_capacity": {"value": "0.14 GiB", "source": "invented"}}
+    large = ModelSpec.model_validate(model("large", layers=14, d_model=1024, heads=16, kv_heads=16, d_ff=4096))
+    few = ModelSpec.model_validate(model("few", heads=2, kv_heads=2))
+    roomy = plan(asked(), [large])
+    assert "large" in [one.ranked.entry.name for one in roomy.proposals]
+    found = plan(asked(deployment__hardware=PROFILE | {"peaks": peaks}), [large, few])
+    assert not {"large", "few"} & {one.ranked.entry.name for one in found.proposals}
+    assert "large beside target: " in words(found)
+    assert "few has 2 heads, too few for 4 chips" in words(found)
+
+
 def test_a_limit_of_the_price_leaves_out_more_chips() -> None:
     more = {"targets": [{"name": "on-2", "chips": 2}], "limits": {"price": "8 USD/h"}}
     found = plan(asked(more=more, deployment__price="3 USD/h"))
     assert {one.group.option for one in found.proposals} == {"on-2"}
-    with pytest.raises(RefusedError, match=r"exceed plan\.limits\.price"):
+    with pytest.raises(RefusedError, match=r"exceeds plan\.limits\.price"):
         plan(asked(more=more, deployment__price="5 USD/h"))
     with pytest.raises(RefusedError, match=r"deployment\.price"):
         plan(asked(more=more))
@@ -313,7 +349,7 @@ def test_what_does_not_fit_is_left_out_and_the_rest_is_planned() -> None:
     peaks = PROFILE["peaks"] | {"hbm_capacity": {"value": "0.2 GiB", "source": "invented"}}
     one = asked(more={"targets": [{"name": "on-1", "chips": 1}]}, deployment__hardware=PROFILE | {"peaks": peaks})
     said = words(plan(one))
-    assert "target, on-1, " in said
+    assert "target (on-1) does not fit: " in said
     assert "train " in said
     small = asked({"d_model": [896], "layers": [15]}, deployment__hardware=PROFILE | {"peaks": peaks})
     assert "no draft fits beside target over 4 of 4 chips" in words(plan(small))

@@ -78,11 +78,10 @@ def _peaks(values: dict[tuple[str, ...], float], said: str) -> str:
 
 def read_xprof_overview(source: Source) -> Outcome:
     """An overview page of xprof: steps, of which it does not say what they are."""
-    found = _line_with(source, "steptime_ms_average")
-    mean = source.lines[found - 1].partition("steptime_ms_average")[2].strip(' ":,')[:20].partition('"')[0]
+    line = source.lines[_line_with(source, "steptime_ms_average") - 1]
+    mean = line.partition("steptime_ms_average")[2].strip(' ":,')[:20].partition('"')[0]
     _refuse(
         source,
-        found,
         "steptime_ms_average",
         f"a measurement that says of what; an overview of xprof has steps (here {mean} ms on average)"
         " as the program marked them: a plain step, a round or one of training. Where they are plain steps, write"
@@ -92,10 +91,8 @@ def read_xprof_overview(source: Source) -> Outcome:
 
 def read_xprof_trace(source: Source) -> Outcome:
     """A trace of operations."""
-    found = _line_with(source, "traceEvents")
     _refuse(
         source,
-        found,
         "traceEvents",
         "a measurement of steps or requests; this is a trace of single operations (Chrome's format, as xprof"
         " writes it), which are no components of a record",
@@ -104,10 +101,8 @@ def read_xprof_trace(source: Source) -> Outcome:
 
 def read_requests(source: Source) -> Outcome:
     """A trace of requests."""
-    found = _line_with(source, "input_length")
     _refuse(
         source,
-        found,
         "input_length",
         "a measurement; this is a trace of requests (times of arrival, lengths of prompts and outputs), in which"
         " nothing was timed: it describes a workload",
@@ -118,5 +113,5 @@ def _line_with(source: Source, word: str) -> int:
     return next((number for number, line in enumerate(source.lines, 1) if word in line), 1)
 
 
-def _refuse(source: Source, line: int, path: str, accepts: str) -> NoReturn:
-    raise source.refusal(line, path, accepts)
+def _refuse(source: Source, key: str, accepts: str) -> NoReturn:
+    raise source.refusal(_line_with(source, key), key, accepts)
