@@ -38,7 +38,7 @@ def main() -> None:
         raise SystemExit("no plan")
     rates = []
     drafts = drafts_of(asked.drafts, point.scenario.target)
-    known = list(groups(point.scenario, asked))
+    known = list(groups(point.scenario, asked, drafts))
     for _ in range(5):
         start = time.perf_counter()
         points = sum(screen(group, drafts, asked).round_s.size for group in known)

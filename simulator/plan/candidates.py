@@ -54,7 +54,7 @@ def screened(scenario: Scenario, asked: Plan, drafts: Drafts) -> tuple[list[Cand
     """
     known: list[Candidates] = []
     left_out: dict[str, None] = {}
-    for group in groups(scenario, asked):
+    for group in groups(scenario, asked, drafts):
         if reason := _too_dear(group, asked):
             left_out[reason] = None
             continue

@@ -68,14 +68,14 @@ class Candidates:
     """[K, drafts]."""
 
 
-def groups(scenario: Scenario, plan: Plan) -> Iterator[Group]:
+def groups(scenario: Scenario, plan: Plan, drafts: Drafts) -> Iterator[Group]:
     """Every way to serve the target with every way to place a draft that the calibration knows."""
     for option in (None, *plan.targets):
         served = _served(scenario, option)
         degrees = plan.draft_tensor_parallel or (served.deployment.target_degree,)
         for degree in degrees:
             if served.deployment.target_degree % degree == 0:
-                yield _group(served, plan, option.name if option else "", degree)
+                yield _group(served, plan, drafts.model(0), option.name if option else "", degree)
 
 
 def _served(scenario: Scenario, option: TargetOption | None) -> Scenario:
@@ -92,11 +92,12 @@ def _served(scenario: Scenario, option: TargetOption | None) -> Scenario:
     return scenario.model_copy(update={"target": target, "deployment": deployment, "draft": NoDraft(kind="none")})
 
 
-def _group(served: Scenario, plan: Plan, option: str, degree: int) -> Group:
+def _group(served: Scenario, plan: Plan, any_draft: ModelSpec, option: str, degree: int) -> Group:
+    """The passes of the target, which do not depend on the draft."""
     plain = sum(Steps.of(served).mechanisms()["plain_step"].values())
     verify = {}
     for lookahead in plan.lookahead:
-        parts = Steps.of(with_draft(served, _stand_in(served.target), lookahead, degree)).mechanisms()
+        parts = Steps.of(with_draft(served, any_draft, lookahead, degree)).mechanisms()
         verify[lookahead] = sum(sum(parts[name].values()) for name in ("verify_step", "sampling", "round_overhead"))
     return Group(option, served, degree, plain, verify)
 
@@ -116,12 +117,6 @@ def with_draft(served: Scenario, draft: ModelSpec, lookahead: int, degree: int) 
     )
 
 
-def _stand_in(target: ModelSpec) -> ModelSpec:
-    """A draft for what of a round does not depend on the draft."""
-    narrow = {"layers": 1, "experts": None, "latent": None, "window": None, "recurrent": None, "encoder": None}
-    return target.model_copy(update={"name": "stand-in", **narrow})
-
-
 def screen(group: Group, drafts: Drafts, plan: Plan) -> Candidates:
     """Every draft that fits, in one group; none where the target leaves no room.
 
@@ -131,7 +126,7 @@ def screen(group: Group, drafts: Drafts, plan: Plan) -> Candidates:
     scenario, degree = group.scenario, group.degree
     if reason := does_not_fit(scenario, memory_terms(scenario)):
         raise RefusedError(f"{group.target} does not fit: {reason}")
-    drafted = with_draft(scenario, _stand_in(scenario.target), max(plan.lookahead), degree)
+    drafted = with_draft(scenario, drafts.model(0), max(plan.lookahead), degree)
     fits = np.flatnonzero((drafts.heads >= degree) & (_memory(drafted, drafts, degree) <= _room(drafted)))
     shape = drafts.shape(fits)
     template = Steps.of(drafted)

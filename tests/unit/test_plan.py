@@ -68,6 +68,14 @@ def words(outcome: Outcome) -> str:
     return " ".join(tables.plan_answer(outcome))
 
 
+def with_int8() -> dict[str, Any]:
+    """A chip that multiplies int8 four times as fast."""
+    peaks = PROFILE["peaks"]
+    return PROFILE | {
+        "peaks": peaks | {"matmul": peaks["matmul"] | {"int8": {"value": "400 TFLOP/s", "source": "invented"}}}
+    }
+
+
 VARIANTS: dict[str, Scenario] = {
     "plain": asked(),
     "placed": asked(more={"draft_tensor_parallel": [1, 2, 4]}),
@@ -75,6 +83,11 @@ VARIANTS: dict[str, Scenario] = {
     "vocabulary": asked({"vocabulary": [1024, 4096], "tied_embeddings": False}),
     "batch": asked(workload__batch=16, workload__prompt_tokens=3000, decoding__temperature=0),
     "int8": asked(more={"targets": [{"name": "int8", "weight_dtype": "int8"}, {"name": "on-2", "chips": 2}]}),
+    "int8 arithmetic": asked(
+        more={"targets": [{"name": "int8", "weight_dtype": "int8", "matmul_dtype": "int8"}]},
+        workload__batch=512,
+        deployment__hardware=with_int8(),
+    ),
     "relative": asked({"positions": "relative"}),
 }
 
@@ -83,7 +96,7 @@ VARIANTS: dict[str, Scenario] = {
 def test_the_screen_adds_up_what_the_steps_of_a_scenario_do(name: str) -> None:
     one = VARIANTS[name]
     drafts, compared = drafts_of(of(one).drafts, one.target), 0
-    for group in groups(one, of(one)):
+    for group in groups(one, of(one), drafts):
         found = screen(group, drafts, of(one))
         for place, index in enumerate(found.index):
             draft = drafts.model(int(index))
@@ -111,14 +124,14 @@ def test_what_does_not_fit_is_not_a_candidate(name: str, share: float) -> None:
         drafted = with_draft(group.scenario, drafts.model(index), max(of(one).lookahead), group.degree)
         return sum(memory_terms(drafted).values())
 
-    (group,) = groups(one, of(one))
+    (group,) = groups(one, of(one), drafts)
     sizes = sorted(needs(group, index) for index in range(len(drafts)))
     usable = sizes[int(share * len(sizes))] * 1.0001
     hardware = one.deployment.hardware
     factor = hardware.peaks.hbm_capacity.value_bytes / hardware.usable_bytes()
     peaks = PROFILE["peaks"] | {"hbm_capacity": {"value": f"{usable * factor:.0f} B", "source": "invented"}}
     small = one.model_copy(update={"deployment": scenario(deployment__hardware=PROFILE | {"peaks": peaks}).deployment})
-    (group,) = groups(small, of(one))
+    (group,) = groups(small, of(one), drafts)
     fits = [
         index
         for index in range(len(drafts))
