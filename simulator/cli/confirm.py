@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,28 +12,37 @@ from simulator.cli.predict import predict_points
 from simulator.errors import RefusedError
 
 if TYPE_CHECKING:
-    from simulator.plan import Outcome
+    from simulator.plan import Outcome, Proposal
     from simulator.spec.load import Point
     from simulator.spec.record import RunRecord
 
 
-def points_of(outcome: Outcome, count: int) -> list[Point]:
-    """The first ``count`` drafts by regret, each as a scenario of its own; acceptance is the mean of its prior.
+def points_of(chosen: Sequence[Proposal]) -> list[Point]:
+    """Each as a scenario of its own; acceptance is the mean of its prior.
 
     Raises:
-        RefusedError: the plan has no draft.
+        RefusedError: there is none.
     """
     from simulator.spec.load import Point
 
-    chosen = [one for one in outcome.proposals if one.model is not None][:count]
     if not chosen:
         raise RefusedError("there is no draft to look at: nothing but plain decoding was left")
     return [Point(one.scenario, {"candidate": one.ranked.entry.name}) for one in chosen]
 
 
+def first_and_front(outcome: Outcome) -> list[Proposal]:
+    """All that draft: the first by regret, those that no other beats in both step and acceptance, then the rest."""
+    from simulator.plan import front_of
+
+    drafting = [one for one in outcome.proposals if one.model is not None]
+    front = front_of(drafting)
+    chosen = [*drafting[:1], *(one for one in drafting[1:] if one in front)]
+    return [*chosen, *(one for one in drafting if one not in chosen)]
+
+
 def simulate(outcome: Outcome, count: int) -> list[RunRecord]:
-    """The first candidates by closed form and played round by round."""
-    return predict_points(points_of(outcome, count))
+    """The first candidate and the Pareto front by closed form and played round by round, ``count`` in all."""
+    return predict_points(points_of(first_and_front(outcome)[:count]))
 
 
 def confirm(outcome: Outcome, count: int, folder: Path) -> list[RunRecord]:
@@ -47,7 +57,8 @@ def confirm(outcome: Outcome, count: int, folder: Path) -> list[RunRecord]:
     from runtime.asked import ORDINARY
     from runtime.executor import refuse_elsewhere
 
-    points = executable(points_of(outcome, count))
+    drafting = [one for one in outcome.proposals if one.model is not None]
+    points = executable(points_of(drafting[:count]))
     refuse_elsewhere(points)
     measured = measure_points(points, folder / "measured.json", ORDINARY)
     return [*predict_points(points), *measured]

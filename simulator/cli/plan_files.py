@@ -12,26 +12,24 @@ from typing import TYPE_CHECKING, Any
 from simulator.cli.files import ready, to_json, write
 
 if TYPE_CHECKING:
-    from simulator.plan import BestLookahead, Outcome
+    from simulator.plan import BestLookahead
 
 
 _NESTED = ("model", "training", "serve")
 """Data of a candidate that are mappings, or None."""
 
 
-def write_plan(folder: Path, outcome: Outcome, best: BestLookahead | None, data: Mapping[str, Any]) -> list[Path]:
+def write_plan(folder: Path, data: Mapping[str, Any], html: str) -> list[Path]:
     """plan.json, plan.csv and plan.html, each whole or not at all; their paths.
 
     Raises:
         ConfigError: the folder cannot be written.
     """
-    from simulator.report import plan_page, rendered
-
     ready(folder)
     return [
         write(folder / "plan.json", f"{to_json(data)}\n"),
         write(folder / "plan.csv", to_csv(data["candidates"])),
-        write(folder / "plan.html", rendered(plan_page(outcome, best))),
+        write(folder / "plan.html", html),
     ]
 
 

@@ -11,8 +11,8 @@ from plotly.subplots import make_subplots
 
 from simulator.figures.shapes import INK, about_one, colour_bar, stamped
 from simulator.figures.style import BAR_HEIGHT, COLOURS, DASHES, SYMBOLS, bar, categories, cycle, escape, layout
-from simulator.plan import Outcome, leading_draft
-from simulator.plan.outcome import Proposal
+from simulator.plan import Outcome, front_of, leading_draft
+from simulator.plan.proposals import Proposal
 from simulator.speculation import break_even_acceptance, tokens_per_round
 
 Array = npt.NDArray[np.float64]
@@ -26,22 +26,12 @@ def _acceptance(one: Proposal) -> tuple[float, float, float]:
 
 
 def drafting(outcome: Outcome) -> list[Proposal]:
-    """The drawn candidates with a draft, of the leading draft's target option."""
-    leader = leading_draft(outcome)
-    return [
-        one
-        for one in outcome.proposals
-        if leader and one.acceptance and one.model is not None and one.group.option == leader.group.option
-    ]
+    """The drawn candidates with a model of its own, of the target option of the first of them.
 
-
-def front_of(some: Sequence[Proposal]) -> list[Proposal]:
-    """Those of which no other is both faster and more often accepted, from fast to slow."""
-    found: list[Proposal] = []
-    for one in sorted(some, key=lambda one: (one.step_s, -_acceptance(one)[0])):
-        if not found or _acceptance(one)[0] > _acceptance(found[-1])[0]:
-            found.append(one)
-    return found
+    A head is not among them: its first pass of a round is not like the others, as lines of equal gain take for given.
+    """
+    some = [one for one in outcome.proposals if one.acceptance and one.model is not None and not one.head]
+    return [one for one in some if one.group.option == some[0].group.option]
 
 
 def step_for_gain(leader: Proposal, gain: float, acceptance: Array) -> Array:
@@ -58,10 +48,10 @@ def step_for_gain(leader: Proposal, gain: float, acceptance: Array) -> Array:
 
 def front(outcome: Outcome, *, validated: bool = False) -> go.Figure | None:
     """Draft step over acceptance by the prior, the front, lines of equal gain; None where nothing drafts."""
-    leader, some = leading_draft(outcome), drafting(outcome)
-    if leader is None or not some:
+    some = drafting(outcome)
+    if not some:
         return None
-    figure, best = go.Figure(), front_of(some)
+    leader, figure, best = some[0], go.Figure(), front_of(some)
     existing = [one for one in some if one.index is None]
     others = [one for one in some if one.index is not None and one not in best and one is not leader]
     ends = [1e3 * f(one.step_s for one in some) for f in (min, max)]

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from simulator.figures.style import SYMBOLS, cycle, escape, layout, stamp
 from simulator.plan import Outcome, leading_draft
-from simulator.plan.outcome import Proposal
+from simulator.plan.proposals import Proposal
 from simulator.speculation import tokens_per_round
 from simulator.units import human_time
 

@@ -1,4 +1,4 @@
-"""From all that was screened to the candidates that are drawn: plain decoding, the best shapes, drafts that exist."""
+"""From all that was screened to the candidates that are drawn: plain decoding, and the best shapes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.cost.memory import does_not_fit, memory_terms
 from simulator.errors import RefusedError
 from simulator.plan.ranking import Entry
-from simulator.plan.screen import Candidates, Group, groups, screen, with_draft
+from simulator.plan.screen import Candidates, Group, groups, screen
 from simulator.plan.space import Drafts
-from simulator.prior.sizes import sizes_of
 from simulator.spec.model import ModelSpec
-from simulator.spec.named import may_draft
 from simulator.spec.plan import Plan
 from simulator.spec.scenario import Scenario
 from simulator.speculation import tokens_per_round
-from simulator.steps import Steps
 
 Array = npt.NDArray[np.float64]
 
@@ -35,15 +31,21 @@ class Candidate:
     step_s: float = 0.0
     collective_share: float = 0.0
     index: int | None = None
-    """Its number among the drafts of the space; None where it exists already."""
+    """Its number among the drafts of the space; None where it exists already or is a head."""
+    stated: tuple[float, float] | None = None
+    """The 90 % interval of its acceptance, where the plan states it; else the prior says."""
+
+    @property
+    def head(self) -> bool:
+        """Whether it reads hidden states of the target."""
+        return self.model is not None and self.model.hidden_states is not None
 
     def value(self, acceptance: float) -> float:
         """Time a token of a sequence at that acceptance and the best lookahead for it."""
         entry = self.entry
         if entry.plain:
             return entry.rest_s[0]
-        rounds = np.array(entry.drafted_s) + np.array(entry.rest_s)
-        return float((rounds / tokens_per_round(acceptance, np.array(entry.lookahead))).min())
+        return float((entry.round_s / tokens_per_round(acceptance, np.array(entry.lookahead))).min())
 
 
 def screened(scenario: Scenario, asked: Plan, drafts: Drafts) -> tuple[list[Candidates], list[str]]:
@@ -83,22 +85,17 @@ def _too_dear(group: Group, asked: Plan) -> str:
     return f"{group.target} on {deployment.chips} chips exceeds plan.limits.price" if dear else ""
 
 
-def weight(group: Group, asked: Plan) -> float:
-    """What a second counts under the objective."""
-    return float(group.scenario.deployment.chips) if asked.objective == "cost" else 1.0
-
-
 def token_s(one: Candidates, mean: Array) -> Array:
     """Time a token of a sequence at the best lookahead, by the mean of the prior: [candidates]."""
     tokens = tokens_per_round(mean[one.index][None, :], one.lookahead[:, None])
     return np.asarray((one.round_s / tokens).min(axis=0))
 
 
-def plain(known: Iterable[Candidates], asked: Plan) -> list[Candidate]:
+def plain(known: Iterable[Candidates]) -> list[Candidate]:
     """Every way to serve the target, without a draft."""
     options = {one.group.option: one.group for one in known}
     return [
-        Candidate(Entry(_named("no draft", option), option, (), (), (group.plain_s,), weight(group, asked)), group)
+        Candidate(Entry(_named("no draft", option), option, (), (), (group.plain_s,), group.weight), group)
         for option, group in options.items()
     ]
 
@@ -109,7 +106,7 @@ def survivors(known: Sequence[Candidates], asked: Plan, mean: Array) -> Iterator
     for number, one in enumerate(known):
         values = token_s(one, mean)
         good = np.flatnonzero(values <= (asked.limits.tpot_s or np.inf))
-        scored += [(float(values[i]) * weight(one.group, asked), number, int(i)) for i in good]
+        scored += [(float(values[i]) * one.group.weight, number, int(i)) for i in good]
     for _, number, place in sorted(scored)[: asked.survivors]:
         one, index = known[number], int(known[number].index[place])
         model, first, later = one.drafts.model(index), float(one.first_s[place]), float(one.step_s[place])
@@ -117,45 +114,20 @@ def survivors(known: Sequence[Candidates], asked: Plan, mean: Array) -> Iterator
         yield Candidate(_entry(model, one.group, asked, first, later), one.group, model, later, share, index)
 
 
-def existing(known: Sequence[Candidates], asked: Plan, model: ModelSpec) -> tuple[list[Candidate], list[str]]:
-    """A draft that exists, in every group that it can be in; and why it is left out of others."""
-    target = known[0].group.scenario.target
-    try:
-        sizes_of([model])
-    except RefusedError as error:
-        return [], [str(error)]
-    if not may_draft(model, target):
-        return [], [f"{model.name} cannot draft for {target.name}: other tokens, or as large"]
-    found, left_out = [], []
-    for group in (one.group for one in known):
-        drafted = with_draft(group.scenario, model, max(*asked.lookahead, 2), group.degree)
-        if model.heads < group.degree:
-            left_out.append(f"{model.name} has {model.heads} heads, too few for {group.degree} chips")
-        elif reason := does_not_fit(drafted, memory_terms(drafted)):
-            left_out.append(f"{model.name} beside {group.target}: {reason}")
-        else:
-            found.append(_by_its_steps(group, asked, model, drafted))
-    return found, left_out
-
-
-def _by_its_steps(group: Group, asked: Plan, model: ModelSpec, drafted: Scenario) -> Candidate:
-    parts = Steps.of(drafted).mechanisms()
-    first, later = (sum(parts.get(name, {}).values()) for name in ("draft_first_step", "draft_step"))
-    wires = sum(parts.get("draft_step", {}).get(f"collective_{kind}", 0.0) for kind in ("latency", "bandwidth"))
-    share = wires / later if later else 0.0
-    return Candidate(_entry(model, group, asked, first, later), group, model, later, share)
-
-
 def _entry(model: ModelSpec, group: Group, asked: Plan, first_s: float, later_s: float) -> Entry:
-    placed = "" if group.degree == group.scenario.deployment.target_degree else f" on {group.degree}"
     return Entry(
-        _named(f"{model.name}{placed}", group.option),
+        entry_name(model, group),
         group.option,
         asked.lookahead,
         tuple(first_s + (lookahead - 1) * later_s for lookahead in asked.lookahead),
         tuple(group.verify_s[lookahead] for lookahead in asked.lookahead),
-        weight(group, asked),
+        group.weight,
     )
+
+
+def entry_name(model: ModelSpec, group: Group) -> str:
+    placed = "" if group.degree == group.scenario.deployment.target_degree else f" on {group.degree}"
+    return _named(f"{model.name}{placed}", group.option)
 
 
 def _named(name: str, option: str) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.cost.memory import does_not_fit, memory_terms
-from simulator.plan.outcome import Outcome, Proposal
+from simulator.plan.outcome import Outcome
+from simulator.plan.proposals import Proposal
 from simulator.plan.screen import with_draft
 from simulator.predict import outside_calibration
 from simulator.spec.model import ModelSpec
@@ -62,7 +63,7 @@ def best_lookahead(
     if leader is None or leader.model is None or leader.acceptance is None or asked is None:
         return None
     served, acceptance = leader.group.scenario, leader.acceptance[0]
-    lookaheads = tuple(sorted(set(asked.lookahead)))
+    lookaheads = tuple(sorted(set(leader.ranked.entry.lookahead)))
     drafted = {k: with_draft(served, leader.model, k, leader.group.degree) for k in lookaheads}
     shifts = {k: _shifts(one) for k, one in {0: served, **drafted}.items()}
     cells = [

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.errors import RefusedError
-from simulator.plan.candidates import Candidate, plain, screened, survivors, token_s, weight
-from simulator.plan.candidates import existing as candidates_of
-from simulator.plan.ranking import Ranked, ranked
-from simulator.plan.screen import Candidates, Group, with_draft
+from simulator.plan.candidates import Candidate, plain, screened, survivors, token_s
+from simulator.plan.needs import needed
+from simulator.plan.proposals import Proposal, proposed
+from simulator.plan.screen import Candidates
 from simulator.plan.space import Drafts, drafts_of
+from simulator.plan.spelled_out import existing, heads
 from simulator.prior.acceptance import AcceptancePrior
-from simulator.prior.sizes import Sizes, sizes_of
-from simulator.spec.acceptance import RateAcceptance
+from simulator.prior.sizes import Sizes, target_sizes
 from simulator.spec.model import ModelSpec
 from simulator.spec.plan import Plan
 from simulator.spec.scenario import DraftDeployment, Scenario
-from simulator.speculation import break_even_acceptance
-from simulator.steps import Steps
 
 Array = npt.NDArray[np.float64]
 
@@ -30,37 +29,16 @@ SHAPE_TERM = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """A candidate with what there is to say about it."""
+class HeadCost:
+    """A draft head by what it costs: what acceptance it needs, each at the best lookahead for that."""
 
-    ranked: Ranked
-    model: ModelSpec | None
-    """The draft; None for plain decoding."""
-    group: Group
-    acceptance: tuple[float, float, float] | None
-    """Mean of the prior, and its 90 % interval."""
-    needs: float
-    """Acceptance from which it pays at its lookahead; nan without a draft, or where it never or always does."""
-    step_s: float
-    collective_share: float
-    """Of a draft step, the share that its collectives take."""
-    index: int | None = None
-    """Its number among the drafts of the space; None where it exists already."""
-
-    @property
-    def gain(self) -> float:
-        """Median speedup over plain decoding of the same target on the same chips."""
-        return self.group.plain_s * self.ranked.entry.weight / self.ranked.value_s
-
-    @property
-    def scenario(self) -> Scenario:
-        """A scenario of this candidate alone, whose acceptance is the mean of its prior."""
-        group = self.group
-        if self.model is None or self.acceptance is None:
-            return group.scenario
-        rate = RateAcceptance(kind="rate", acceptance_rate=round(self.acceptance[0], 4))
-        own = with_draft(group.scenario, self.model, self.ranked.lookahead, group.degree)
-        return own.model_copy(update={"acceptance": rate, "published": ()})
+    candidate: Candidate
+    to_pay: float
+    """From which it is as fast as plain decoding."""
+    to_lead: float
+    """From which it is as fast as the first of the plan is at its median."""
+    for_gain: float
+    """From which it gives the gain that is wanted; nan where none is wanted. All of them are nan where none does."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +57,9 @@ class Outcome:
     statement: str
     """What the prior is worth."""
     left_out: tuple[str, ...]
-    """Existing drafts that could not be compared, and why."""
+    """What could not be compared, and why."""
+    heads: tuple[HeadCost, ...] = ()
+    """Every draft head that was asked for and fits."""
     by_shape: tuple[tuple[float, int], ...] = ()
     """What a shallow draft loses, in times of what was fitted on published models: with it, the draft of the space that
     is best by the mean of the prior."""
@@ -95,35 +75,38 @@ class Outcome:
         return tuple(one for one in self.proposals if not one.ranked.apart)
 
 
-def plan(scenario: Scenario, existing: Sequence[ModelSpec] = (), seed: int | None = None) -> Outcome:
+def plan(scenario: Scenario, models: Mapping[str, ModelSpec] | None = None, seed: int | None = None) -> Outcome:
     """Which draft to train.
 
     Args:
         scenario: one with a `plan`.
-        existing: the models that `plan.existing` names.
+        models: what `plan.existing` and `plan.heads` name, by those names.
         seed: of the draws; that of the scenario unless given.
 
     Raises:
         RefusedError: the scenario has no plan, or nothing fits.
     """
-    asked = scenario.plan
+    asked, models = scenario.plan, models or {}
     if asked is None:
         raise RefusedError("the scenario has no 'plan:'")
     if scenario.deployment.draft != DraftDeployment():
         raise RefusedError("plan.draft_tensor_parallel places the drafts: leave out deployment.draft")
     drafts = drafts_of(asked.drafts, scenario.target)
     prior = AcceptancePrior.of(asked.prior, scenario.decoding.temperature)
-    target = sizes_of([scenario.target], asked.prior.target_tokens)
+    target = target_sizes(scenario.target, asked.prior)
     sizes = Sizes.of(drafts.parameters, asked.prior.training_tokens, drafts.layers, drafts.d_model)
     mean = prior.mean(target, sizes, asked.prior.domain, scenario.decoding.temperature)
     known, left_out = screened(scenario, asked, drafts)
-    candidates = [*plain(known, asked), *survivors(known, asked, mean)]
-    for model in existing:
-        found, why = candidates_of(known, asked, model)
+    candidates = [*plain(known), *survivors(known, asked, mean)]
+    for name in asked.existing:
+        found, why = existing(known, asked, models[name])
         candidates += found
         left_out += why
+    by_cost, why = heads(scenario, known, asked, models)
+    left_out += why
+    candidates += [one for one in by_cost if one.stated is not None]
     rng = np.random.default_rng(scenario.seed if seed is None else seed)
-    proposals = _ranked(candidates, scenario, asked, prior, target, rng)
+    proposals = proposed(candidates, scenario, asked, prior, target, rng)
     if not proposals:
         raise RefusedError("nothing is within plan.limits.tpot: neither a draft nor plain decoding")
     return Outcome(
@@ -135,6 +118,7 @@ def plan(scenario: Scenario, existing: Sequence[ModelSpec] = (), seed: int | Non
         mean,
         prior.statement,
         tuple(dict.fromkeys(left_out)),
+        tuple(_head_costs(by_cost, proposals[0], asked.gain)),
         tuple(_by_shape(asked, known, prior, target, sizes, scenario.decoding.temperature)),
     )
 
@@ -146,48 +130,23 @@ def _by_shape(
     for times in SHAPE_TERM:
         other = replace(prior, shape=replace(prior.shape, strength=times * prior.shape.strength))
         mean = other.mean(target, sizes, asked.prior.domain, temperature)
-        values = [(one, weight(one.group, asked) * token_s(one, mean)) for one in known if one.index.size]
+        values = [(one, one.group.weight * token_s(one, mean)) for one in known if one.index.size]
         if values:
             _, best = min((float(each.min()), int(one.index[each.argmin()])) for one, each in values)
             yield times, best
 
 
-def _ranked(
-    candidates: Sequence[Candidate],
-    scenario: Scenario,
-    asked: Plan,
-    prior: AcceptancePrior,
-    target: Sizes,
-    rng: np.random.Generator,
-) -> tuple[Proposal, ...]:
-    """The candidates within the limits, by expected regret."""
-    drafted = [(one, one.model) for one in candidates if one.model is not None]
-    sizes = sizes_of([model for _, model in drafted]) if drafted else Sizes.of(np.empty(0))
-    if asked.prior.training_tokens is not None:
-        made = np.array([one.index is not None for one, _ in drafted], dtype=bool)
-        sizes = replace(sizes, tokens=np.where(made, asked.prior.training_tokens, sizes.tokens))
-    domain, temperature = asked.prior.domain, scenario.decoding.temperature
-    level = prior.summary(target, sizes, domain, temperature)
-    draws = prior.draws(target, sizes, domain, asked.draws, rng, temperature)
-    levels = {
-        one.entry.name: (float(level.mean[i]), float(level.low[i]), float(level.high[i]))
-        for i, (one, _) in enumerate(drafted)
-    }
-    named = {one.entry.name: one for one in candidates}
-    if len(named) != len(candidates):
-        raise RefusedError("a model of plan.existing has the name of a draft of the space")
-    limit = asked.limits.tpot_s or np.inf
-    kept = {name: one for name, one in named.items() if one.value(levels.get(name, (0.0,))[0]) <= limit}
-    columns = [i for i, (one, _) in enumerate(drafted) if one.entry.name in kept]
-    residual = Steps.of(scenario).calibration.residual
-    found = ranked([one.entry for one in kept.values()], draws[:, columns], residual, asked.draws, rng) if kept else []
-    return tuple(_proposal(one, kept[one.entry.name], levels.get(one.entry.name)) for one in found)
-
-
-def _proposal(one: Ranked, own: Candidate, acceptance: tuple[float, float, float] | None) -> Proposal:
-    needs = float("nan")
-    if one.lookahead:
-        at = one.entry.lookahead.index(one.lookahead)
-        cost = (one.entry.drafted_s[at] + one.entry.rest_s[at]) / own.group.plain_s
-        needs = float(break_even_acceptance(cost, one.lookahead))
-    return Proposal(one, own.model, own.group, acceptance, needs, own.step_s, own.collective_share, own.index)
+def _head_costs(some: Sequence[Candidate], leader: Proposal, gain: float | None) -> Iterator[HeadCost]:
+    """What acceptance each head needs; those that need least to lead first."""
+    entries = [one.entry for one in some]
+    plain_s = np.array([one.group.plain_s for one in some])
+    lead_s = np.array([leader.ranked.value_s / entry.weight for entry in entries])
+    found = zip(
+        some,
+        needed(entries, plain_s),
+        needed(entries, lead_s),
+        needed(entries, plain_s / gain) if gain else np.full(len(entries), np.nan),
+        strict=True,
+    )
+    costs = [HeadCost(one, float(pay), float(lead), float(want)) for one, pay, lead, want in found]
+    yield from sorted(costs, key=lambda one: (math.isnan(one.to_lead), one.to_lead))

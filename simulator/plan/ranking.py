@@ -45,6 +45,11 @@ class Entry:
         """Whether nothing drafts."""
         return not self.drafted_s
 
+    @property
+    def round_s(self) -> Array:
+        """Seconds of a round by lookahead, [K]; of plain decoding those of its step."""
+        return np.asarray(np.array(self.drafted_s or 0.0) + np.array(self.rest_s))
+
 
 @dataclass(frozen=True)
 class Ranked:

@@ -44,6 +44,8 @@ class Group:
     plain_s: float
     verify_s: dict[int, float]
     """By lookahead: the verify step, acceptance and what a round takes besides."""
+    weight: float
+    """What a second counts under the objective."""
 
     @property
     def target(self) -> str:
@@ -99,7 +101,8 @@ def _group(served: Scenario, plan: Plan, any_draft: ModelSpec, option: str, degr
     for lookahead in plan.lookahead:
         parts = Steps.of(with_draft(served, any_draft, lookahead, degree)).mechanisms()
         verify[lookahead] = sum(sum(parts[name].values()) for name in ("verify_step", "sampling", "round_overhead"))
-    return Group(option, served, degree, plain, verify)
+    weight = float(served.deployment.chips) if plan.objective == "cost" else 1.0
+    return Group(option, served, degree, plain, verify, weight)
 
 
 def with_draft(served: Scenario, draft: ModelSpec, lookahead: int, degree: int) -> Scenario:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.plan.outcome import Proposal
+from simulator.plan.proposals import Proposal
 from simulator.spec.fields import DType
 from simulator.spec.plan import Plan
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from simulator.errors import RefusedError
 from simulator.prior.laws import TOKENS_PER_PARAMETER
 from simulator.spec.model import ModelSpec
+from simulator.spec.prior import PriorSpec
 
 Array = npt.NDArray[np.float64]
 
@@ -58,6 +59,21 @@ def published_tokens(name: str) -> float | None:
     """Tokens that a model of this name was trained on, where its makers say."""
     known = [start for start in PUBLISHED_TOKENS if name.startswith((f"{start}-", f"{start}."))]
     return PUBLISHED_TOKENS[max(known, key=len)] if known else None
+
+
+def target_sizes(target: ModelSpec, spec: PriorSpec) -> Sizes:
+    """Size of the target: its own, or that of a dense model that the prior says is as good.
+
+    Raises:
+        RefusedError: it has experts and the prior does not say.
+    """
+    if spec.target_parameters is not None:
+        own = spec.target_tokens or published_tokens(target.name)
+        return Sizes.of(np.array([spec.target_parameters]), own)
+    if target.experts is not None:
+        key = "plan.prior.target_parameters says how large a dense model as good as it would be"
+        raise RefusedError(f"{target.name} has experts, and the scaling laws are of dense models: {key}")
+    return sizes_of([target], spec.target_tokens)
 
 
 def sizes_of(models: Sequence[ModelSpec], tokens: float | None = None) -> Sizes:

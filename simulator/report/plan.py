@@ -17,6 +17,7 @@ def plan_page(outcome: Outcome, best: BestLookahead | None) -> Page:
     sections = [
         Section("", words=tuple(tables.plan_answer(outcome))),
         Section("The first candidates", words=(tables.PLAN_LEGEND,), tables=(tables.plan_table(outcome),)),
+        *_heads(outcome),
         *_plots(outcome),
     ]
     if best is not None:
@@ -24,6 +25,11 @@ def plan_page(outcome: Outcome, best: BestLookahead | None) -> Page:
         sections.append(Section("Best K by batch and context", words=words, tables=(tables.lookahead_table(best),)))
     described = (f"{scenario.name}: {scenario.description}",)
     return Page(scenario.name, question, described, tuple(one for one in sections if not one.empty))
+
+
+def _heads(outcome: Outcome) -> Iterator[Section]:
+    if outcome.heads:
+        yield Section("Draft heads", words=(tables.HEADS_LEGEND,), tables=(tables.heads_table(outcome),))
 
 
 def _chip(outcome: Outcome) -> str:

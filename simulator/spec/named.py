@@ -58,6 +58,16 @@ def find_all(wanted: Sequence[tuple[str, str, str]], folder: Path) -> list[Named
     return found
 
 
+def models_named(wanted: Sequence[tuple[str, str]], folder: Path) -> dict[str, ModelSpec]:
+    """Models by the names that a file in ``folder`` calls them, each given as its key there and the name.
+
+    Raises:
+        ConfigError: as :func:`find_all`.
+    """
+    found = find_all([(key, name, "model") for key, name in wanted], folder)
+    return {name: one.spec for (_, name), one in zip(wanted, found, strict=True)}
+
+
 def _instead(name: str, what: str, home: Path) -> str:
     """What was probably meant; of a chip, also which there are and how to describe another."""
     known = library.names(home)

@@ -70,6 +70,9 @@ class PriorSpec(Strict):
     """Tokens that the draft is to be trained on; 20 for each of its parameters unless given."""
     target_tokens: Tokens | None = None
     """Tokens that the target was trained on; the published number where it is known, else 20 for each parameter."""
+    target_parameters: Parameters | None = None
+    """Weights of a dense model that would be as good as the target; its own number unless given. Needed where the
+    target has experts: the laws are of dense models."""
     points: Annotated[tuple[AcceptancePoint, ...], Field(max_length=1000)] = ()
     """Drafts of this target that were measured: they replace the published level of acceptance."""
     losses: Annotated[tuple[LossPoint, ...], Field(max_length=1000)] = ()

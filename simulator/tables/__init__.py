@@ -10,6 +10,8 @@ answer.py     the first answer: fits, plain decoding, a round, when it pays
 best_lookahead.py  K* of a plan over batch and context
 held_out.py  what a validation found
 measured_parts.py  parts of measured steps and rounds
+plan.py       what a plan found, in sentences and in a table
+plan_heads.py what acceptance its draft heads need
 points.py     one record a row: what a sweep predicts, what was measured
 publications.py  what others measured beside what is predicted of it
 """
@@ -29,6 +31,7 @@ from simulator.tables.held_out import criteria, every_held_out, validation_error
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
 from simulator.tables.plan import PLAN_LEGEND, plan_answer, plan_table, tails
+from simulator.tables.plan_heads import HEADS_LEGEND, heads_table
 from simulator.tables.points import calibration_words, measurements, sweep
 from simulator.tables.publications import (
     published_errors,
@@ -48,6 +51,7 @@ from simulator.tables.verdicts import (
 )
 
 __all__ = [
+    "HEADS_LEGEND",
     "PLAN_LEGEND",
     "WIDTH",
     "Column",
@@ -64,6 +68,7 @@ __all__ = [
     "derived_lines",
     "every_held_out",
     "flag_lines",
+    "heads_table",
     "in_place",
     "lookahead_table",
     "lookahead_words",

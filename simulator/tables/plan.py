@@ -14,9 +14,10 @@ from simulator.units import human_time
 
 _SHOWN = 8
 PLAN_LEGEND = (
-    "gain: over plain decoding of the same target, with the K of each draw's acceptance; K: to begin with; needs: "
-    "acceptance from which that K pays; regret: what it costs on average not to have chosen the best of each draw; "
-    "worse: better than the first in under 5 % of the draws."
+    "gain: over plain decoding of the same target, with the K of each draw's acceptance; K: to begin with; comm.: what "
+    "of a draft step its collectives take; needs: acceptance from which that K pays, and under the gain that is wanted "
+    "what that takes; regret: what it costs on average not to have chosen the best of each draw; *: worse, better than "
+    "the first in under 5 % of the draws."
 )
 
 
@@ -37,12 +38,14 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
     else:
         own = leader.ranked
         low, high = (leader.group.plain_s * own.entry.weight / value for value in (own.high_s, own.low_s))
+        verb = "train" if leader.index is not None else "take"
         yield (
-            f"train {_words(leader)}: {leader.gain:.2f} times as fast as plain decoding [{low:.2f}, {high:.2f}] "
+            f"{verb} {_words(leader)}: {leader.gain:.2f} times as fast as plain decoding [{low:.2f}, {high:.2f}] "
             f"with K set by its acceptance; begin with K = {own.lookahead}, which pays from acceptance "
             f"{leader.needs:.2f} on"
         )
-        yield _prior_words(leader)
+        yield _acceptance_words(leader)
+        yield _gain_words(outcome)
         yield from _plain(outcome)
         yield _training(outcome)
     top = [one for one in outcome.top if one.index is not None]
@@ -87,14 +90,30 @@ def _words(one: Proposal) -> str:
         return one.ranked.entry.name
     layers, chips = one.model.layers, one.group.degree
     shape = f"{layers} layer{'s' * (layers != 1)} of width {one.model.d_model:,}, {one.model.parameters / 1e9:.2g} B"
+    shape = shape if one.index is not None else f"{one.ranked.entry.name} ({shape})"
     return f"{shape}, over {chips} chip{'s' * (chips > 1)}{f', {one.group.option}' if one.group.option else ''}"
 
 
-def _prior_words(one: Proposal) -> str:
+def _acceptance_words(one: Proposal) -> str:
     if one.acceptance is None:
         return ""
     mean, low, high = one.acceptance
-    return f"its acceptance is taken as {mean:.2f} [{low:.2f}, {high:.2f}] before training"
+    return (
+        f"its acceptance is taken as {mean:.2f} [{low:.2f}, {high:.2f}] {'as stated' if one.head else 'by the prior'}"
+    )
+
+
+def _gain_words(outcome: Outcome) -> str:
+    """The acceptance that the gain which is wanted needs, of the leader and of whoever needs least."""
+    asked = outcome.scenario.plan
+    if asked is None or asked.gain is None:
+        return ""
+    able = [one for one in outcome.proposals if not math.isnan(one.for_gain)]
+    if not able:
+        return f"a gain of {asked.gain:g} is out of reach of every draft here, whatever its acceptance"
+    least, own = min(able, key=lambda one: one.for_gain), outcome.leader.for_gain
+    said = f"a gain of {asked.gain:g} " + ("it never reaches" if math.isnan(own) else f"takes acceptance {own:.2f}")
+    return f"{said}; least asks {least.ranked.entry.name}: {least.for_gain:.2f}" if least.for_gain != own else said
 
 
 def _training(outcome: Outcome) -> str:
@@ -156,11 +175,17 @@ def _why(outcome: Outcome) -> Iterator[str]:
 
 
 def _existing(one: Proposal) -> str:
-    verdict = "is worse" if one.ranked.apart else "cannot be told from it"
-    said = f"{one.ranked.entry.name}, which exists, {verdict}: gain {one.gain:.2f}, {human_time(one.step_s, 3)} a step"
+    if one.head:
+        return f"{one.ranked.entry.name}, at the acceptance that is stated: gain {one.gain:.2f}, {_verdict(one)}"
+    said = f"{one.ranked.entry.name}, which exists, {_verdict(one)}: gain {one.gain:.2f}, "
+    said += f"{human_time(one.step_s, 3)} a step"
     if one.group.degree > 1:
         said += f", of which its {2 * _layers(one)} all-reduces take {one.collective_share:.0%}"
     return said
+
+
+def _verdict(one: Proposal) -> str:
+    return "is worse" if one.ranked.apart else "cannot be told from it"
 
 
 def _depth(outcome: Outcome) -> str:
@@ -177,45 +202,50 @@ def _layers(one: Proposal) -> int:
 
 def plan_table(outcome: Outcome) -> Table:
     """The first candidates by expected regret, what exists, and plain decoding."""
+    gain = outcome.scenario.plan.gain if outcome.scenario.plan is not None else None
     columns = (
         Column("candidate", numeric=False),
         Column("B"),
         Column("K"),
         Column("step ms"),
-        Column("collectives"),
+        Column("comm."),
         Column("needs"),
+        *([Column(f"{gain:g}x")] if gain is not None else []),
         Column("prior"),
         Column("90 %"),
         Column("gain"),
         Column("P(best)"),
         Column("regret"),
-        Column("", numeric=False),
     )
     first = [one for one in outcome.proposals if one.index is not None][:_SHOWN]
     others = [one for one in outcome.proposals if one.index is None]
     shown = sorted([*first, *others], key=lambda one: one.ranked.regret)
-    return Table("", columns, tuple(_row(one) for one in shown))
+    return Table("", columns, tuple(_row(one, wanted=gain is not None) for one in shown))
 
 
-def _row(one: Proposal) -> tuple[str, ...]:
+def _row(one: Proposal, *, wanted: bool) -> tuple[str, ...]:
     own, drafts = one.ranked, one.model is not None
     prior, interval = (
         (f"{one.acceptance[0]:.2f}", "{1:.2f}-{2:.2f}".format(*one.acceptance)) if one.acceptance else ("", "")
     )
     return (
         own.entry.name.removeprefix("draft-"),
-        f"{_size(one):.2f}" if drafts else "",
+        f"{_size(one):.2g}" if drafts else "",
         str(own.lookahead) if drafts else "",
         f"{one.step_s * 1e3:.2f}" if drafts else "",
         f"{one.collective_share:.0%}" if drafts else "",
-        f"{one.needs:.2f}" if drafts and not math.isnan(one.needs) else "",
+        _rate(one.needs),
+        *([_rate(one.for_gain)] if wanted else []),
         prior,
         interval,
         f"{one.gain:.2f}",
         f"{own.p_best:.2f}",
-        f"{own.regret:.3f}",
-        "worse" if own.apart else "",
+        f"{own.regret:.3f}{'*' if own.apart else ' '}",
     )
+
+
+def _rate(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f}"
 
 
 def tails(records: Sequence[RunRecord]) -> Table:

@@ -9,7 +9,7 @@ import pytest
 from simulator.plan import best_lookahead, plan
 from simulator.report import plan_page, rendered
 from simulator.spec.load import load_scenario
-from simulator.spec.named import find_all
+from simulator.spec.named import models_named
 from tests.browser.chromium import Page
 from tests.browser.test_report_page import _OVERFLOWING
 
@@ -28,8 +28,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plan") / "plan.html"
     (point,) = load_scenario(SCENARIO, ())
     assert point.scenario.plan is not None
-    names = [("plan.existing", name, "model") for name in point.scenario.plan.existing]
-    outcome = plan(point.scenario, [found.spec for found in find_all(names, SCENARIO.parent)])
+    outcome = plan(point.scenario, models_named(point.scenario.plan.named_models, SCENARIO.parent))
     path.write_text(rendered(plan_page(outcome, best_lookahead(outcome))), encoding="utf-8")
     return path
 

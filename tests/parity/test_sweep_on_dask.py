@@ -140,6 +140,19 @@ def test_a_scheduler_that_goes_away_ends_the_run_and_keeps_what_had_come(tmp_pat
         assert 100 <= len(store) < 5_000
 
 
+def test_a_plan_there_is_the_plan_here(cluster: Any, tmp_path: Path) -> None:
+    file = str(ROOT / "scenarios" / "plan_llama70b_loads.yaml")
+    fixed = ("--set", "workload.prompt_tokens=4096")
+    one = (*fixed, "--set", "workload.batch=8")
+    for settings, names in ((fixed, ("plans.json", "plans.csv")), (one, ("plan.json", "plan.csv", "plan.html"))):
+        folders = [tmp_path / names[0] / where for where in ("here", "there")]
+        for folder, words in zip(folders, (("--jobs", "1"), ("--executor", address(cluster))), strict=True):
+            result = CliRunner().invoke(app, ["plan", file, *settings, "--out", str(folder), *words])
+            assert result.exit_code == 0, result.output
+        for name in names:
+            assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+
+
 def test_the_verb_writes_what_it_writes_here(cluster: Any, tmp_path: Path) -> None:
     file, folders = str(ROOT / "scenarios" / "llama8b_tpu_v5e.yaml"), [tmp_path / "here", tmp_path / "there"]
     for folder, words in zip(folders, (("--jobs", "1"), ("--executor", address(cluster))), strict=True):

@@ -21,7 +21,7 @@ from simulator.plan.screen import Group, groups, screen, with_draft
 from simulator.plan.space import drafts_of
 from simulator.spec.load import load_scenario
 from simulator.spec.model import ModelSpec
-from simulator.spec.named import find_all
+from simulator.spec.named import models_named
 from simulator.spec.plan import Plan
 from simulator.spec.scenario import Scenario
 from simulator.steps import Steps
@@ -53,8 +53,7 @@ def of(one: Scenario) -> Plan:
 def chinchilla(*settings: str) -> Outcome:
     """The search of the founding case."""
     (point,) = load_scenario(CHINCHILLA, settings)
-    names = [("plan.existing", name, "model") for name in of(point.scenario).existing]
-    return plan(point.scenario, [found.spec for found in find_all(names, CHINCHILLA.parent)])
+    return plan(point.scenario, models_named(of(point.scenario).named_models, CHINCHILLA.parent))
 
 
 @pytest.fixture(scope="module")
@@ -284,9 +283,10 @@ def test_a_draft_that_exists_and_does_not_fit_is_left_out() -> None:
     peaks = PROFILE["peaks"] | {"hbm_capacity": {"value": "0.14 GiB", "source": "invented"}}
     large = ModelSpec.model_validate(model("large", layers=14, d_model=1024, heads=16, kv_heads=16, d_ff=4096))
     few = ModelSpec.model_validate(model("few", heads=2, kv_heads=2))
-    roomy = plan(asked(), [large])
+    named, more = {"large": large, "few": few}, {"existing": ["large", "few"]}
+    roomy = plan(asked(more=more), named)
     assert "large" in [one.ranked.entry.name for one in roomy.proposals]
-    found = plan(asked(deployment__hardware=PROFILE | {"peaks": peaks}), [large, few])
+    found = plan(asked(more=more, deployment__hardware=PROFILE | {"peaks": peaks}), named)
     assert not {"large", "few"} & {one.ranked.entry.name for one in found.proposals}
     assert "large beside target: " in words(found)
     assert "few has 2 heads, too few for 4 chips" in words(found)
@@ -355,7 +355,7 @@ def test_drafts_that_cannot_be_compared_are_left_out_with_the_reason() -> None:
     ] * 2
     said = words(found)
     assert "llama-3.2-1b cannot draft for chinchilla-70b: other tokens" in said
-    assert "eagle3-llama-3.1-8b reads states of the target" in said
+    assert "eagle3-llama-3.1-8b reads hidden states of the target: it belongs in plan.heads" in said
 
 
 def test_what_does_not_fit_is_left_out_and_the_rest_is_planned() -> None:

@@ -24,7 +24,7 @@ from simulator.plan.screen import with_draft
 from simulator.report import plan_page, rendered
 from simulator.spec.acceptance import RateAcceptance
 from simulator.spec.load import load_scenario
-from simulator.spec.named import find_all
+from simulator.spec.named import models_named
 from simulator.spec.scenario import Scenario
 from simulator.steps import Steps
 from tests.builders import PROFILE, model, scenario
@@ -43,8 +43,7 @@ def founding() -> Outcome:
     """The search of the founding case."""
     (point,) = load_scenario(CHINCHILLA, ())
     assert point.scenario.plan is not None
-    names = [("plan.existing", name, "model") for name in point.scenario.plan.existing]
-    return plan(point.scenario, [found.spec for found in find_all(names, CHINCHILLA.parent)])
+    return plan(point.scenario, models_named(point.scenario.plan.named_models, CHINCHILLA.parent))
 
 
 @pytest.fixture(scope="module")
