@@ -142,7 +142,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_and_keeps_what_had_come(tmp_pat
 
 def test_a_plan_there_is_the_plan_here(cluster: Any, tmp_path: Path) -> None:
     file = str(ROOT / "scenarios" / "plan_llama70b_loads.yaml")
-    fixed = ("--set", "workload.prompt_tokens=4096")
+    fixed = ("--set", "workload.prompt_tokens=2048")
     one = (*fixed, "--set", "workload.batch=8")
     for settings, names in ((fixed, ("plans.json", "plans.csv")), (one, ("plan.json", "plan.csv", "plan.html"))):
         folders = [tmp_path / names[0] / where for where in ("here", "there")]
