@@ -3,7 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/plan_screen.py
 
 Prints points (draft x tensor parallel degree x lookahead) per second of the screen on one core as the median of five
-runs with their range, then seconds and peak memory of one whole search: screen, prior, 500 draws of 200 survivors.
+runs with their range, then seconds and peak memory of one whole search: screen, prior, 500 draws of 200 survivors; and
+of searches over batch and context (points: draft x tensor parallel degree x lookahead x batch x context), one after the
+other in this process.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ SPACE = (
     "plan.lookahead=[1, 2, 3, 4, 5, 6, 7, 8]",
     "plan.existing=[]",
 )
+LOADS = [
+    ("plan.drafts.d_ff_ratio=[4]", "plan.drafts.kv_share=[1.0]", f"workload.batch={b}", f"workload.prompt_tokens={p}")
+    for b in (1, 4, 16)
+    for p in (512, 2048, 4096)
+]
 
 
 def main() -> None:
@@ -51,6 +58,13 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     drawn = len(found.proposals)
     print(f"search: {found.screened:,} points, {asked.draws} draws of {drawn} in {taken:.1f} s, peak {peak:.2f} GiB")
+    loads = [load_scenario(SCENARIO, (*SPACE, *load))[0] for load in LOADS]
+    start = time.perf_counter()
+    each = [plan(load.scenario) for load in loads]
+    taken = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    total, drawn = sum(one.screened for one in each), sum(len(one.proposals) for one in each)
+    print(f"{len(loads)} loads: {total:,} points, {asked.draws} draws of {drawn} in {taken:.1f} s, peak {peak:.2f} GiB")
 
 
 if __name__ == "__main__":
