@@ -138,7 +138,7 @@ def _told(points: Sequence[Point], answers: Sequence[Mapping[str, Any]], best: S
         yield from tables.wrapped(
             f"{head}: {one.name}: mean regret {one.regret:.1%}, {one.worst:.1%} at worst ({where}), all points alike"
         )
-    if not best:
+    if not best and any(answer["candidates"] for answer in answers):
         yield from tables.wrapped("no draft is among the best of every point; a larger plan.survivors keeps more")
 
 

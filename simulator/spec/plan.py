@@ -11,6 +11,7 @@ from simulator.spec.prior import PriorSpec
 
 Counts = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(min_length=1, max_length=200)]
 Depths = Annotated[tuple[Annotated[int, Field(ge=1, le=10_000)], ...], Field(min_length=1, max_length=200)]
+Lookaheads = Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, max_length=64)]
 Ratios = Annotated[tuple[Annotated[float, Field(gt=0, le=100)], ...], Field(min_length=1, max_length=50)]
 Slice = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){0,2}$")]
 
@@ -121,7 +122,7 @@ class Plan(Strict):
     the target unless given."""
     targets: Annotated[tuple[TargetOption, ...], Field(max_length=20)] = ()
     """Other ways to serve the target."""
-    lookahead: Counts = (1, 2, 3, 4, 5, 6, 7, 8)
+    lookahead: Lookaheads = (1, 2, 3, 4, 5, 6, 7, 8)
     """K that are tried."""
     objective: Literal["latency", "cost"] = "latency"
     """`latency`: time a token of a sequence; `cost`: chips times the time of a token of the batch."""
