@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from simulator.sweep.plans import OneForAll
     from simulator.sweep.tasks import Work
 
-_COLUMNS = ("first", "lookahead", "gain", "gain_low", "gain_high", "p_best", "top", "plain_s", "outside", "refused")
+_COLUMNS = (
+    "first",
+    "lookahead",
+    "gain",
+    "gain_low",
+    "gain_high",
+    "p_best",
+    "top",
+    "tokens_per_s",
+    "plain_s",
+    "outside",
+    "refused",
+)
 _SHOWN = 3
 
 
@@ -127,8 +139,8 @@ def _told(points: Sequence[Point], answers: Sequence[Mapping[str, Any]], best: S
     yield f"\n{_table(points, answers, best[0] if best else None).text()}"
     yield from tables.wrapped(
         "first: of least expected regret there; gain: over plain decoding; alike: candidates that cannot be told from "
-        "it; K of one for all: of the draft below, off where plain decoding costs less; *: outside the calibration's "
-        "sizes."
+        "it; tokens/s: of the whole batch; K of all: of the one draft below, off where plain decoding costs less; "
+        "*: outside the calibration's sizes."
     )
     for refused in dict.fromkeys(answer["refused"] for answer in answers if answer["refused"]):
         yield from tables.wrapped(f"no answer (-): {refused}")
@@ -149,13 +161,13 @@ def _table(points: Sequence[Point], answers: Sequence[Mapping[str, Any]], best: 
     columns = [
         *(Column(name) for name in names),
         Column("first", numeric=False),
-        *(Column(name) for name in ("K", "gain", "90 %", "P(best)", "alike", "K of one for all")),
+        *(Column(name) for name in ("K", "gain", "90 %", "P(best)", "alike", "tokens/s", "K of all")),
     ]
     rows = []
     for number, (point, answer) in enumerate(zip(points, answers, strict=True)):
         axes = [str(value) for value in point.axes.values()]
         if not answer["candidates"]:
-            rows.append((*axes, "-", *[""] * 6))
+            rows.append((*axes, "-", *[""] * 7))
             continue
         first = answer["candidates"][0]
         depth = best.lookahead[number] if best is not None else None
@@ -168,6 +180,7 @@ def _table(points: Sequence[Point], answers: Sequence[Mapping[str, Any]], best: 
                 f"{first['gain_low']:.2f}-{first['gain_high']:.2f}",
                 f"{first['p_best']:.2f}",
                 str(answer["top"]),
+                f"{first['tokens_per_s']:,.0f}",
                 "" if depth is None else str(depth or "off"),
             )
         )

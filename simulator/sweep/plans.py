@@ -81,6 +81,7 @@ def _brief(one: Proposal) -> dict[str, Any]:
         "p_best": own.p_best,
         "regret": own.regret,
         "value_s": own.value_s,
+        "tokens_per_s": one.group.scenario.workload.batch * own.entry.weight / own.value_s,
         "acceptance": one.acceptance,
         "told_from_the_first": own.apart,
     }

@@ -50,6 +50,8 @@ def test_every_point_has_the_plan_that_it_has_alone(file: Path, tmp_path: Path) 
         for here, there in zip(point["candidates"], alone, strict=True):
             assert [here[key] for key in same] == [there[key] for key in same]
         assert sum(one["p_best"] for one in point["candidates"]) == pytest.approx(1.0)
+        for one in point["candidates"]:
+            assert one["tokens_per_s"] == pytest.approx(point["axes"]["workload.batch"] / one["value_s"])
     shown = [line.split() for line in result.stdout.splitlines()]
     assert [line[2] for line in shown if line[:1] in (["1"], ["64"])] == [
         point["candidates"][0]["name"].removeprefix("draft-").split()[0] for point in found["points"]
