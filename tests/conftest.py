@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterator
+
+# Before NumPy is loaded: two test processes whose BLAS threads wait for each other take five times as long over small
+# matrices.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings
