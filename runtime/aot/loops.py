@@ -46,7 +46,9 @@ def _walk(module: Module, computation: Computation, times: int) -> Iterator[Run]
 
 def unknown_loops(module: Module) -> list[str]:
     """Names of the loops that run as often as the data says."""
-    return [r.operation.name for r in scheduled(module) if r.operation.opcode == "while" and not trips(module, r.operation)]
+    return [
+        r.operation.name for r in scheduled(module) if r.operation.opcode == "while" and not trips(module, r.operation)
+    ]
 
 
 def body(module: Module, loop: Operation) -> Computation:
