@@ -16,9 +16,14 @@ from functools import cached_property
 HBM = 0
 
 _BITS = {
-    "pred": 8,
     **{f"{kind}{bits}": bits for kind in "su" for bits in (2, 4, 8, 16, 32, 64)},
-    **{"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "c64": 64, "c128": 128},
+    "pred": 8,
+    "bf16": 16,
+    "f16": 16,
+    "f32": 32,
+    "f64": 64,
+    "c64": 64,
+    "c128": 128,
 }
 _SHAPE = re.compile(r"([a-z]\w*)\[([\d,]*)\](?:\{([^{}]*)\})?")
 _SPACE = re.compile(r"S\((\d+)\)")
