@@ -109,9 +109,7 @@ def known(module: Module, devices: int, passes: Mapping[str, int], *, reads_cach
     flop: dict[str, Counter[str]] = {"matrix": Counter(), "vector": Counter()}
     for product in found:
         flop[product.unit][product.part] += product.flop * product.run.times  # type: ignore[assignment]
-    caches = {
-        op.op_name: (number, op.shape) for number, op in module.entry.parameters().items() if is_cache(op.op_name)
-    }
+    caches = {number: op for number, op in module.entry.parameters().items() if is_cache(op.op_name)}
     return Known(
         collectives=tuple(collectives(module, devices)),
         moved=_moved(module, named),
@@ -119,9 +117,9 @@ def known(module: Module, devices: int, passes: Mapping[str, int], *, reads_cach
         matrix_flop=dict(flop["matrix"]),
         vector_flop=dict(flop["vector"]),
         rows=_rows(found),
-        cache_copies=tuple(_cache_copies(module, named, [shape for _, shape in caches.values()])),
+        cache_copies=tuple(_cache_copies(module, named, [op.shape for op in caches.values()])),
         vector_products=_vector_products(found),
-        undonated=tuple(name for name, (number, _) in caches.items() if number not in module.aliased),
+        undonated=tuple(op.op_name for number, op in caches.items() if number not in module.aliased),
         unknown_loops=len(unknown_loops(module)),
     )
 

@@ -46,9 +46,8 @@ def _walk(module: Module, computation: Computation, times: int) -> Iterator[Run]
 
 def unknown_loops(module: Module) -> list[str]:
     """Names of the loops that run as often as the data says."""
-    return [
-        r.operation.name for r in scheduled(module) if r.operation.opcode == "while" and not trips(module, r.operation)
-    ]
+    loops = (run.operation for run in scheduled(module) if run.operation.opcode == "while")
+    return [loop.name for loop in loops if trips(module, loop) is None]
 
 
 def body(module: Module, loop: Operation) -> Computation:

@@ -1,8 +1,8 @@
 """Matrix products of a compiled program: their FLOP, their rows, and whether the matrix units do them.
 
-The TPU compiler writes a product as a ``convolution``, batch axes as base-dilated windows, inside a fusion. A product of
-one row it rewrites to a multiplication and a sum on the vector unit ("dot strength reduction"), which reads the matrix
-several times slower; such a ``reduce`` keeps the name of the ``dot_general`` that it came from.
+The TPU compiler writes a product as a ``convolution``, batch axes as base-dilated windows, inside a fusion. A product
+of one row it rewrites to a multiplication and a sum on the vector unit ("dot strength reduction"), which reads the
+matrix several times slower; such a ``reduce`` keeps the name of the ``dot_general`` that it came from.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _factors(module: Module, op: Operation) -> tuple[str, ...]:
 
 
 def convolution_flop(module: Module, op: Operation) -> float:
-    """FLOP of a convolution: two for each pair of an element and a weight that meet, as XLA's HloCostAnalysis counts."""
+    """FLOP of a convolution, two for each element and weight that meet; so counts XLA's HloCostAnalysis."""
     labels, window = _LABELS.search(op.attributes), _WINDOW.search(op.attributes)
     left, right = (module.operations[name].shape for name in op.operands[:2])
     if labels is None:
@@ -123,7 +123,7 @@ def _padding(asked: dict[str, str], place: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _meetings(  # noqa: PLR0913, PLR0917
+def _meetings(  # noqa: PLR0917
     entries: int, results: int, size: int, stride: int, dilated: int, spread: int, low: int = 0
 ) -> int:
     """Pairs of a result and a window position, along one axis, where an element lies."""

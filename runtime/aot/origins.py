@@ -13,8 +13,26 @@ Leaves = tuple[str, ...]
 
 _INDEX = re.compile(r"index=(\d+)")
 _SAME = frozenset(
-    "bitcast copy copy-start copy-done slice-start slice-done async-done reshape transpose convert slice dynamic-slice "
-    "dynamic-update-slice gather reverse pad bitcast-convert optimization-barrier".split()
+    {
+        "bitcast",
+        "copy",
+        "copy-start",
+        "copy-done",
+        "slice-start",
+        "slice-done",
+        "async-done",
+        "reshape",
+        "transpose",
+        "convert",
+        "slice",
+        "dynamic-slice",
+        "dynamic-update-slice",
+        "gather",
+        "reverse",
+        "pad",
+        "bitcast-convert",
+        "optimization-barrier",
+    }
 )
 """Operations whose result is their first operand, moved, cut, updated in places or in another type."""
 JOINED = "ConcatBitcast"
@@ -29,7 +47,7 @@ def origins(module: Module) -> dict[str, str]:
     """
     found: dict[str, Leaves] = {}
     entry = module.entry
-    given = {number: (op.op_name or op.name,) for number, op in entry.parameters().items()}
+    given: dict[int, Leaves] = {number: (op.op_name or op.name,) for number, op in entry.parameters().items()}
     _visit(module, entry, given, found)
     return {name: leaves[0] for name, leaves in found.items() if len(leaves) == 1 and leaves[0]}
 

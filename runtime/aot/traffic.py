@@ -15,9 +15,30 @@ from runtime.aot.origins import JOINED
 
 # Names of values, control, and the ends of transfers that their starts account for.
 _FREE = frozenset(
-    "parameter constant tuple get-tuple-element bitcast while call conditional after-all partition-id replica-id "
-    "copy-done slice-done async-done async-update all-reduce-done all-gather-done collective-permute-done "
-    "optimization-barrier add-dependency iota domain".split()
+    {
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "while",
+        "call",
+        "conditional",
+        "after-all",
+        "partition-id",
+        "replica-id",
+        "copy-done",
+        "slice-done",
+        "async-done",
+        "async-update",
+        "all-reduce-done",
+        "all-gather-done",
+        "collective-permute-done",
+        "optimization-barrier",
+        "add-dependency",
+        "iota",
+        "domain",
+    }
 )
 _CUT = frozenset({"slice", "dynamic-slice", "gather"})
 _VIEWS = frozenset({"bitcast", "reshape"})
