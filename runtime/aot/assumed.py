@@ -1,12 +1,12 @@
 """What is assumed of a compiled program because no compiler says it: the price of a collective.
 
-The TPU compiler estimates no time of a collective in a program of ours. ``collective_prices.csv`` holds the cycles that
-its static profile gives to programs that are nothing but one collective, for v5p, v5e and v6e; ``docs/tpu/collectives.py``
-wrote it. Nobody checked these on a device, and they are rough: between neighbouring sizes they jump, and large gathers
-come out faster than the links. So no price is below what the datasheet's links allow.
+The TPU compiler estimates no time of a collective in a program of ours. ``collective_prices.csv`` holds the cycles
+that its static profile gives to programs that are nothing but one collective, for v5p, v5e and v6e;
+``docs/tpu/collectives.py`` wrote it. Nobody checked these on a device, and they are rough: between neighbouring sizes
+they jump, and large gathers come out faster than the links. So no price is below what the datasheet's links allow.
 
-For a v4 there is no profile. Its prices are a v5p's of the same slice, whose torus and number of links are the same: the
-time of the smallest payload, and of larger ones as much more as its links are slower. Any price can be overridden.
+For a v4 there is no profile. Its prices are a v5p's of the same slice, whose torus and number of links are the same:
+the time of the smallest payload, and of larger ones as much more as its links are slower. Any price can be overridden.
 """
 
 from __future__ import annotations
