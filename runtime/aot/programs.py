@@ -6,6 +6,7 @@ which is the one that generates.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,16 +35,18 @@ SAME: Any = PartitionSpec()
 
 @dataclass(frozen=True)
 class Shaped:
-    """A program and the shapes of its arguments: weights, then what is donated, then the rest."""
+    """A program and the shapes of its arguments, of which it may overwrite one."""
 
     function: Callable[..., Any]
+    """The names of its arguments become those of the program's parameters, by which they are told apart."""
     arguments: tuple[Any, ...]
+    donated: int
     parts: dict[str, int]
     """Bytes of one device's arguments; see ``Compiled.argument_parts``."""
 
     def lower(self) -> jax.stages.Lowered:
         """Trace it. Weights that it does not read, such as those of distances, take memory on the device all the same."""
-        return jax.jit(self.function, donate_argnums=1, keep_unused=True).lower(*self.arguments)
+        return jax.jit(self.function, donate_argnums=self.donated, keep_unused=True).lower(*self.arguments)
 
 
 def shaped(recipe: Recipe, devices: Sequence[Any]) -> Shaped:
@@ -65,9 +68,11 @@ def _step(recipe: Recipe, mesh: Mesh) -> Shaped:
     model = shapes(recipe.spec, mesh, recipe.degree, lowering_of(recipe, recipe.spec))
     fresh = recipe.program == "prefill"
 
-    def step(model: Decoder, cache: KVCache, tokens: Any, cursor: Any) -> Any:
-        logits, cache = model(tokens, cache, cursor, last_only=fresh, fresh=fresh)
-        return logits, cache
+    def target_step(target: Decoder, target_cache: KVCache, tokens: Any, cursor: Any) -> Any:
+        return target(tokens, target_cache, cursor, last_only=fresh, fresh=fresh)
+
+    def draft_step(draft: Decoder, draft_cache: KVCache, tokens: Any, cursor: Any) -> Any:
+        return target_step(draft, draft_cache, tokens, cursor)
 
     specs = weight_specs(model), cache_spec(model), SAME, SAME
     cache = jax.eval_shape(
@@ -77,7 +82,8 @@ def _step(recipe: Recipe, mesh: Mesh) -> Shaped:
     cursor = jax.ShapeDtypeStruct((recipe.batch,), jnp.int32)
     arguments = _placed((model, cache, tokens, cursor), specs, mesh)
     parts = _parts({f"{role} weights": arguments[0]} | _cache_parts(role, arguments[1]), arguments)
-    return Shaped(on_chips(step, mesh, specs, (SAME, specs[1])), arguments, parts)
+    step = target_step if role == "target" else draft_step
+    return Shaped(_named(step, on_chips(step, mesh, specs, (SAME, specs[1]))), arguments, 1, parts)
 
 
 def _rounds(recipe: Recipe, mesh: Mesh) -> Shaped:
@@ -90,17 +96,22 @@ def _rounds(recipe: Recipe, mesh: Mesh) -> Shaped:
     pair = Pair(target, draft, mesh)
     setting = Setting(recipe.output_tokens, recipe.tokens - 1, recipe.positions, Sampling(**dict(recipe.sampling or {})))
 
-    def rounds(models: Any, state: DecodeState) -> DecodeState:
-        return run_to_end(setting, *models, state, Forcing())
+    def rounds(target: Decoder, draft: Decoder, state: DecodeState) -> DecodeState:
+        return run_to_end(setting, target, draft, state, Forcing())
 
     prompts = jax.ShapeDtypeStruct((recipe.batch, 2), jnp.int32)
     state = jax.eval_shape(prefill, setting, pair, prompts, jax.eval_shape(lambda: jax.random.key(0)))
-    specs = pair.specs, pair.state_specs(setting)
-    arguments = _placed((pair.models, state), specs, mesh)
-    models, placed = arguments
-    named = {f"{role} weights": model for role, model in zip(("target", "draft"), models, strict=True)}
+    specs = *pair.specs, pair.state_specs(setting)
+    arguments = _placed((target, draft, state), specs, mesh)
+    placed = arguments[2]
+    named = {"target weights": arguments[0], "draft weights": arguments[1]}
     named |= _cache_parts("target", placed.target_cache) | _cache_parts("draft", placed.draft_cache)
-    return Shaped(on_chips(rounds, mesh, specs, specs[1]), arguments, _parts(named, arguments))
+    return Shaped(_named(rounds, on_chips(rounds, mesh, specs, specs[2])), arguments, 2, _parts(named, arguments))
+
+
+def _named(body: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` with the name and argument names of ``body``, which a shard_map hides."""
+    return functools.wraps(body)(function) if function is not body else function
 
 
 def _placed(arguments: Any, specs: Any, mesh: Mesh) -> Any:
