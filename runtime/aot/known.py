@@ -16,7 +16,7 @@ from runtime.aot.hlo_shapes import Shape
 from runtime.aot.loops import scheduled, unknown_loops
 from runtime.aot.matmuls import Product, inside, products
 from runtime.aot.origins import origins
-from runtime.aot.parts import ATTENTION_PARTS, MATRIX_PARTS, is_cache, model_of, part_of_argument, part_of_operation
+from runtime.aot.parts import MATRIX_PARTS, is_cache, is_read_with_cache, model_of, part_of_argument, part_of_operation
 from runtime.aot.traffic import carried_over, is_transfer, traffic
 
 LEAST_COPY_BYTES = 1 << 16
@@ -149,7 +149,7 @@ def _floor_bytes(module: Module, passes: Mapping[str, int], reads_cache: bool) -
     total = 0
     for op in module.entry.parameters().values():
         part = part_of_argument(op.op_name)
-        streamed = part in MATRIX_PARTS or part == "norm" or (part in ATTENTION_PARTS and reads_cache)
+        streamed = part in MATRIX_PARTS or part == "norm" or (is_read_with_cache(op.op_name) and reads_cache)
         total += op.shape.padded_bytes * passes.get(model_of(op.op_name), 0) * streamed
     return total
 
