@@ -94,9 +94,7 @@ def _rounds(recipe: Recipe, mesh: Mesh) -> Shaped:
         if spec is not None
     )
     pair = Pair(target, draft, mesh)
-    setting = Setting(
-        recipe.output_tokens, recipe.tokens - 1, recipe.positions, Sampling(**dict(recipe.sampling or {}))
-    )
+    setting = Setting(recipe.output_tokens, recipe.tokens - 1, recipe.positions, Sampling(**dict(recipe.sampling or {})))
 
     def rounds(target: Decoder, draft: Decoder, state: DecodeState) -> DecodeState:
         return run_to_end(setting, target, draft, state, Forcing())
