@@ -22,9 +22,9 @@ class Expected:
 
     layer_passes: int
     """Layers that run in one call: those of each model times its passes."""
-    all_reduces_per_layer: int = 2
-    """Of Megatron sharding (Shoeybi et al. 2019, arXiv 1909.08053, section 3): 2, of a parallel block 1, on one device
-    0."""
+    all_reduces: int
+    """Of all of them. Of Megatron sharding (Shoeybi et al. 2019, arXiv 1909.08053, section 3) 2 a layer, of a parallel
+    block 1, on one device 0."""
     bound_by_bytes: bool = True
     """False for a prefill, whose activations move more than its weights do."""
 
@@ -49,13 +49,12 @@ def findings(known: Known, expected: Expected) -> list[Finding]:
 
 
 def _all_reduces(known: Known, expected: Expected) -> Iterator[Finding]:
-    found, wanted = known.count("all-reduce", "layer"), expected.layer_passes * expected.all_reduces_per_layer
-    if found != wanted:
-        each = f"{found / expected.layer_passes:.4g} a layer" if expected.layer_passes else "without a layer"
+    found, layers = known.count("all-reduce", "layer"), max(expected.layer_passes, 1)
+    if found != expected.all_reduces:
         yield Finding(
             "all_reduces_per_layer",
-            f"{found} all-reduces in {expected.layer_passes} layers, {each}; {expected.all_reduces_per_layer} a layer "
-            f"are needed, {wanted} in all",
+            f"{found} all-reduces in {layers} layers, {found / layers:.4g} a layer; {expected.all_reduces / layers:.4g} a "
+            f"layer are needed, {expected.all_reduces} in all",
         )
 
 

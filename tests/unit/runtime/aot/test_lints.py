@@ -10,7 +10,7 @@ from runtime.aot.known import CacheCopy
 from runtime.aot.lints import Expected, findings
 from tests.compiled_texts import LAYERS, facts
 
-TWO = Expected(layer_passes=LAYERS)
+TWO = Expected(LAYERS, 2 * LAYERS)
 
 
 @pytest.mark.parametrize("name", ["right", "scanned", "rounds"])
@@ -39,9 +39,9 @@ def test_a_program_that_is_wrong_trips_its_lint(name: str, lints: list[str], wor
 
 
 def test_what_is_expected_depends_on_the_program() -> None:
-    parallel = Expected(layer_passes=LAYERS, all_reduces_per_layer=1)
-    assert [finding.lint for finding in findings(facts("right"), parallel)] == ["all_reduces_per_layer"]
-    assert findings(facts("right"), replace(parallel, layer_passes=2 * LAYERS)) == []
+    parallel = replace(TWO, all_reduces=LAYERS)
+    (found,) = findings(facts("right"), parallel)
+    assert found.reason == "4 all-reduces in 2 layers, 2 a layer; 1 a layer are needed, 2 in all"
     prefill = replace(TWO, bound_by_bytes=False)
     assert [finding.lint for finding in findings(facts("restacked"), prefill)] == ["cache_copied"]
 
