@@ -25,6 +25,8 @@ class Device:
     """Of the datasheet."""
     compiler_bytes_per_s: float | None
     """At which the compiler itself has operations stream; None where the table has none."""
+    hbm_usable_bytes: float
+    """What of its HBM a program may use."""
     matmul_flop_per_s: Mapping[str, float]
     """Of the datasheet, by type."""
     links: Links
@@ -74,6 +76,7 @@ def device_of(topology: Topology, own: HardwareProfile | None = None) -> Device:
         profile.name,
         profile.peaks.hbm_bandwidth.value_bytes_per_s / share,
         compiler_bytes_per_s(generation.name, clock) if clock is not None else None,
+        (profile.peaks.hbm_usable or profile.peaks.hbm_capacity).value_bytes / share,
         {dtype: peak.value_flop_per_s / share for dtype, peak in profile.peaks.matmul.items()},
         Links(2 * profile.topology.axes, link),
     )

@@ -53,8 +53,8 @@ def _all_reduces(known: Known, expected: Expected) -> Iterator[Finding]:
     if found != expected.all_reduces:
         yield Finding(
             "all_reduces_per_layer",
-            f"{found} all-reduces in {layers} layers, {found / layers:.4g} a layer; {expected.all_reduces / layers:.4g} a "
-            f"layer are needed, {expected.all_reduces} in all",
+            f"{found} all-reduces in {layers} layers, {found / layers:.4g} a layer; "
+            f"{expected.all_reduces / layers:.4g} a layer are needed, {expected.all_reduces} in all",
         )
 
 
