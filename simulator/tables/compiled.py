@@ -47,14 +47,15 @@ def known_work(readings: Sequence[Reading]) -> Table:
         Column("FLOP"),
         Column("rows"),
         Column("bound from"),
-        Column("all-reduces a layer"),
-        Column("vector matmuls"),
+        Column("reduces/layer"),
+        Column("vector code"),
         Column("cache written"),
     )
     note = (
         "over floor: bytes moved over those of weights and cache; rows: most that weights are multiplied\n"
         "with, padding included; bound from: rows from which the datasheet's matrix units, not its HBM,\n"
-        "bind; cache written: whole buffers of keys or values that are written back or copied"
+        "bind; vector code: matrix products that the vector unit does; cache written: whole buffers of\n"
+        "keys or values that are written back or copied"
     )
     return Table("known: what one call does", columns, tuple(_work_row(each) for each in _fitting(readings)), note)
 
