@@ -144,20 +144,20 @@ def _override(latency: str | None, bandwidth: str | None) -> Override | None:
         ConfigError: a rate without a time, or what is no quantity.
     """
     from runtime.aot.assumed import Override
-    from simulator.units import accepted_form, parse_quantity
+    from simulator.units import UnitProblem, parse_quantity
 
     if latency is None:
         if bandwidth is not None:
             accepts = "only together with --collective-latency"
             raise ConfigError((Problem("--collective-bandwidth", 0, 0, "", bandwidth, accepts),))
         return None
-    given = {"--collective-latency": (latency, "second"), "--collective-bandwidth": (bandwidth, "byte/second")}
+    given = {"--collective-latency": (latency, "s"), "--collective-bandwidth": (bandwidth, "B/s")}
     values: list[float] = []
     for option, (text, unit) in given.items():
         try:
             values += [parse_quantity(text, unit)] if text is not None else []
-        except ValueError as error:
-            raise ConfigError((Problem(option, 0, 0, "", str(text), accepted_form(unit)),)) from error
+        except UnitProblem as error:
+            raise ConfigError((Problem(option, 0, 0, "", str(text), str(error)),)) from error
     return Override(*values)
 
 
