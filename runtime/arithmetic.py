@@ -42,12 +42,22 @@ class Lowering:
     """Run all layers by one loop over stacked weights: less to compile, and slower (on a CPU by half, and a TPU then
     prefetches no weights)."""
 
+    shift_distances: bool = False
+    """Find the scores of relative positions by shifting those of all distances (TPU), not by a gather; splits
+    attention."""
+
     @classmethod
     def on(cls, platform: str, dtype: str) -> Lowering:
         """What suits a JAX platform (``cpu``, ``gpu``, ``tpu``) and a type of weights."""
         cpu, tpu = platform == "cpu", platform == "tpu"
         padded = tpu or (cpu and dtype == "bfloat16")
-        return cls(min_rows=2 if padded else 1, split_attention=tpu, scatter_append=cpu, move_bits=cpu)
+        return cls(
+            min_rows=2 if padded else 1,
+            split_attention=tpu,
+            scatter_append=cpu,
+            move_bits=cpu,
+            shift_distances=tpu,
+        )
 
 
 @dataclass(frozen=True)

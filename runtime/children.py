@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,10 +25,25 @@ _HOME = Path(__file__).resolve().parent.parent
 _TAIL = 15
 
 
-def run_child(request: Mapping[str, Any], report: Callable[[str], None], timeout_s: float) -> Any:
+def run_child(
+    request: Mapping[str, Any],
+    report: Callable[[str], None],
+    timeout_s: float,
+    *,
+    does: str = "measuring",
+    variables: Mapping[str, str] | None = None,
+) -> Any:
     """Run ``python -m runtime child`` on ``request`` and return its answer.
 
+    Args:
+        request: what ``runtime.cli`` reads.
+        report: where progress goes.
+        timeout_s: seconds after which the child is killed.
+        does: what the child is called in errors.
+        variables: environment variables of the child beside the parent's own.
+
     Raises:
+        RefusedError: the child refused.
         MeasurementError: the child failed, was killed, or took longer than ``timeout_s``; with its last words.
     """
     with tempfile.TemporaryDirectory(prefix="sps-") as folder:
@@ -36,20 +52,35 @@ def run_child(request: Mapping[str, Any], report: Callable[[str], None], timeout
         command = [sys.executable, "-m", "runtime", "child", str(asked), str(answer)]
         words: deque[str] = deque(maxlen=_TAIL)
         started = time.monotonic()
-        code = _watch(command, report, words, timeout_s)
+        code = _watch(command, report, words, timeout_s, variables or {})
         timer_left = time.monotonic() - started < timeout_s
         if code == RefusedError.exit_code:
             raise RefusedError("\n".join(words))
         if code != 0 or not answer.is_file():
             said = "\n    ".join(words)
             if code < 0 and not timer_left:
-                raise MeasurementError(f"the measuring process did not end within {timeout_s:g} s and was stopped")
-            raise MeasurementError(f"the measuring process ended with exit code {code}\n    {said}")
+                raise MeasurementError(f"the {does} process did not end within {timeout_s:g} s and was stopped")
+            raise MeasurementError(f"the {does} process {_ended(code)}\n    {said}")
         return json.loads(answer.read_text(encoding="utf-8"))
 
 
-def _watch(command: list[str], report: Callable[[str], None], words: deque[str], timeout_s: float) -> int:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(_HOME), os.environ.get("PYTHONPATH", "")])}
+def _ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    hint = ", as the system does where memory runs out" if name == "SIGKILL" else ""
+    return f"was ended by {name}{hint}"
+
+
+def _watch(
+    command: list[str],
+    report: Callable[[str], None],
+    words: deque[str],
+    timeout_s: float,
+    variables: Mapping[str, str],
+) -> int:
+    path = {"PYTHONPATH": os.pathsep.join([str(_HOME), os.environ.get("PYTHONPATH", "")])}
+    environment = os.environ | path | variables
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, errors="replace"
     ) as child:

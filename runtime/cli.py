@@ -88,6 +88,10 @@ def _child(options: argparse.Namespace) -> int:
         from runtime.host import describe_host
 
         answer: Any = describe_host().model_dump(mode="json", exclude_defaults=True)
+    elif request["task"] == "compile":
+        from runtime.aot.child import compile_here
+
+        answer = compile_here(request)
     elif request["task"] == "probe":
         from runtime.probes import probe_here
 

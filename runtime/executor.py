@@ -10,6 +10,7 @@ import jax
 
 from runtime.asked import ORDINARY, Asked
 from runtime.children import run_child
+from runtime.executed import not_executed
 from runtime.host import describe_host
 from runtime.probe_jobs import ProbeJobs
 from runtime.probes import probe_points, probe_records
@@ -103,22 +104,8 @@ def refuse_elsewhere(points: Sequence[Point]) -> None:
             "`sps predict` answers without running anything"
         )
     for point in points:
-        if words := _not_executed(point.scenario):
+        if words := not_executed(point.scenario):
             raise RefusedError(f"{words} is modelled, not executed")
-
-
-def _not_executed(scenario: Scenario) -> str:
-    """What a deployment or workload can say and this runtime does not do; empty where it does all of it."""
-    deployment = scenario.deployment
-    asked = {
-        f"a draft on {deployment.draft.placement}": deployment.draft.placement in ("sub_slice", "own_chips"),
-        "pipeline_parallel": deployment.pipeline_parallel > 1,
-        "expert_parallel": deployment.expert_parallel > 1,
-        "weight_layout": deployment.weight_layout != "one_dimensional",
-        "attention_sharding": deployment.attention_sharding != "heads",
-        "batching continuous": scenario.workload.batching != "static",
-    }
-    return ", ".join(words for words, wanted in asked.items() if wanted)
 
 
 def host_in_child() -> HostDescription:

@@ -8,7 +8,7 @@ The layout is [B, G, S, H]: on a CPU it is several times faster than [B, S, G, H
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -48,8 +48,8 @@ def append(buffer: LayerCache, new: NewKeys, cursor: Cursor, *, scatter: bool) -
     caller must have room: see :func:`room`.
 
     Args:
-        buffer: [B, G, S, H]; bfloat16 may be kept as its bits.
-        new: [B, G, T, H].
+        buffer: [B, G, S, H], of scanned layers [L, B, G, S, H]; bfloat16 may be kept as its bits.
+        new: [B, G, T, H], or [L, B, G, T, H].
         cursor: [B].
         scatter: one scatter over all B x G rows, which XLA:CPU leaves alone. A plain update slice it computes twice,
             once for the attention that reads it and once for the loop that carries it, and copies the whole buffer
@@ -61,9 +61,26 @@ def append(buffer: LayerCache, new: NewKeys, cursor: Cursor, *, scatter: bool) -
         rows = (batch * kv_heads, -1, buffer.shape[3])
         written = _update_rows(buffer.reshape(rows), new.reshape(rows), jnp.repeat(cursor, kv_heads), axis=0)
         return written.reshape(buffer.shape)
-    if buffer.shape[0] == 1:
-        return lax.dynamic_update_slice(buffer, new, (0, 0, cursor[0], 0))
-    return _update_rows(buffer, new, cursor, axis=1)
+    # One after the other: an update slice of many sequences at once is a scatter, of which XLA:TPU makes a loop.
+    for sequence in range(len(cursor)):
+        own = lax.slice_in_dim(new, sequence, sequence + 1, axis=new.ndim - 4)
+        layers = (0,) * (buffer.ndim - 4)
+        buffer = lax.dynamic_update_slice(buffer, own, (*layers, sequence, 0, cursor[sequence], 0))
+    return buffer
+
+
+def append_all(cache: KVCache, new: KVCache, cursor: Cursor, behind: jax.Array, *, scatter: bool) -> KVCache:
+    """Append the ``new`` keys and values of every layer, but not before ``behind`` has been computed.
+
+    XLA:TPU brings the cache into on-chip memory for the attention that reads it. Where an append follows at once it
+    writes there, and then all of the buffer back; behind the last layer it writes the new positions to HBM alone.
+    """
+    _, at = lax.optimization_barrier((behind, cursor))
+    keys, values = (
+        tuple(append(buffer, own, at, scatter=scatter) for buffer, own in zip(buffers, news, strict=True))
+        for buffers, news in ((cache.keys, new.keys), (cache.values, new.values))
+    )
+    return replace(cache, keys=keys, values=values)
 
 
 def _update_rows(buffer: jax.Array, new: jax.Array, cursor: Cursor, axis: int) -> jax.Array:

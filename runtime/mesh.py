@@ -90,11 +90,23 @@ def place_random(spec: ModelSpec, key: PRNGKey, mesh: Mesh, degree: int, lowerin
     The same key gives the same model on any number of chips.
     """
 
+    make = _maker(spec, mesh, degree, lowering)
+    made: Decoder = jax.jit(make, out_shardings=_shardings(shapes(spec, mesh, degree, lowering), mesh))(key)
+    return made
+
+
+def shapes(spec: ModelSpec, mesh: Mesh, degree: int, lowering: Lowering | None = None) -> Decoder:
+    """The model that :func:`place_random` makes, of shapes and types alone: it takes no memory."""
+
+    shaped: Decoder = jax.eval_shape(_maker(spec, mesh, degree, lowering), jax.random.key(0))
+    return shaped
+
+
+def _maker(spec: ModelSpec, mesh: Mesh, degree: int, lowering: Lowering | None) -> Callable[[PRNGKey], Decoder]:
     def make(key: PRNGKey) -> Decoder:
         return share_out(Decoder(spec, rngs=nnx.Rngs(params=key), lowering=lowering), degree, axes_of(mesh, degree))
 
-    made: Decoder = jax.jit(make, out_shardings=_shardings(jax.eval_shape(make, key), mesh))(key)
-    return made
+    return make
 
 
 def place_made_up(spec: ModelSpec, seed: int, mesh: Mesh, degree: int) -> Decoder:
@@ -103,11 +115,7 @@ def place_made_up(spec: ModelSpec, seed: int, mesh: Mesh, degree: int) -> Decode
     Its weights have the usual sizes, so that no number overflows or vanishes, but they repeat, and every chip's count
     gives another model.
     """
-
-    def make() -> Decoder:
-        return share_out(Decoder(spec, rngs=nnx.Rngs(params=jax.random.key(0))), degree, axes_of(mesh, degree))
-
-    shapes = jax.eval_shape(make)
+    shaped = shapes(spec, mesh, degree)
     block = np.random.default_rng(seed).standard_normal(MADE_UP, np.float32)
 
     def filled(shape: jax.ShapeDtypeStruct, sharding: NamedSharding) -> jax.Array:
@@ -120,8 +128,8 @@ def place_made_up(spec: ModelSpec, seed: int, mesh: Mesh, degree: int) -> Decode
         placed: jax.Array = jax.device_put(values, sharding)
         return placed
 
-    leaves, structure = jax.tree.flatten(shapes)
-    shardings = jax.tree.leaves(_shardings(shapes, mesh))
+    leaves, structure = jax.tree.flatten(shaped)
+    shardings = jax.tree.leaves(_shardings(shaped, mesh))
     made: Decoder = jax.tree.unflatten(structure, [filled(*both) for both in zip(leaves, shardings, strict=True)])
     return made
 

@@ -7,6 +7,7 @@ stand in the order of ``simulator/cost/operations.py``.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -28,8 +29,9 @@ from runtime.arithmetic import (
     rotate,
     sinusoids,
 )
+from runtime.distances import among_new, of_cached, scores_of_distances
 from runtime.experts import RoutedFeedForward
-from runtime.kv_cache import KVCache, append, empty_cache
+from runtime.kv_cache import KVCache, append, append_all, empty_cache
 from runtime.parameters import Matrix, Parameter, matrix, normal, ones
 from runtime.quantised import project_quantised
 from runtime.shapes import Cursor, Distances, LayerCache, Logits, NewKeys, Queries, Rows, Tokens
@@ -70,7 +72,10 @@ class Layer(nnx.Module):
     def __call__(
         self, x: Rows, step: Step, share: Share, keys: LayerCache, values: LayerCache, products: Distances | None = None
     ) -> tuple[Rows, LayerCache, LayerCache]:
-        """The residual stream after this layer, and the cache with this step's keys and values in it."""
+        """The residual stream after this layer, and the cache with this step's keys and values in it.
+
+        With split attention, those new keys and values alone, [B, G, T, H]: the decoder appends them behind all layers.
+        """
         normed = rms_norm(x, self.attention_norm[...], self.norm_epsilon)
         attended, keys, values = self._attention(normed, step, share, keys, values, products)
         if self.feed_forward_norm is None:
@@ -79,11 +84,13 @@ class Layer(nnx.Module):
         normed = rms_norm(x, self.feed_forward_norm[...], self.norm_epsilon)
         return x + share.all_reduce(self._feed_forward(normed, step).astype(x.dtype)), keys, values
 
-    def products(self, positions: int) -> Distances:
-        """What attention multiplies queries with for each distance below ``positions``."""
+    def products(self, positions: int, *, farthest_first: bool = False) -> Distances:
+        """What attention multiplies queries with for each distance below ``positions``, nearest first unless asked."""
         if self.distance is None:
             raise RefusedError("a layer without relative positions has no distances")
         waves = sinusoids(positions, self.distance.shape[0]).astype(self.distance.dtype)
+        if farthest_first:
+            waves = waves[::-1]
         projected = project(waves, self.distance[...], 1).astype(self.distance.dtype)
         return projected.reshape(positions, -1, self.head_dim).swapaxes(0, 1)
 
@@ -93,20 +100,19 @@ class Layer(nnx.Module):
         """This chip's part of the sum that attention adds, and the cache."""
         rows, dtype = step.lowering.min_rows, normed.dtype
         q, k, v = self._heads(multiply(normed, self.qkv, self.qkv_scale, rows).astype(dtype), step, share)
+        among_new, split = Attended(k, v, step.among_new), step.lowering.split_attention
         scatter = step.lowering.scatter_append
-        all_keys = append(keys, k, step.cursor, scatter=scatter)
-        all_values = append(values, v, step.cursor, scatter=scatter)
-        among_new = Attended(k, v, step.among_new)
+        after = (k, v) if split else tuple(append(*pair, step.cursor, scatter=scatter) for pair in ((keys, k), (values, v)))
         if step.cached is None:
             parts: tuple[Attended, ...] = (among_new,)
-        elif step.lowering.split_attention:
+        elif split:
             parts = (Attended(from_bits(keys), from_bits(values), step.cached), among_new)
         else:
-            parts = (Attended(from_bits(all_keys), from_bits(all_values), step.cached),)
+            parts = (Attended(from_bits(after[0]), from_bits(after[1]), step.cached),)
         if products is not None:
-            parts = tuple(_with_distances(part, q, products, step, new=part is among_new) for part in parts)
+            parts = _with_distances(parts, q, products, step)
         attended = attend(q, parts, rows).astype(dtype).reshape(normed.shape[0], -1)
-        return multiply(attended, self.output, self.output_scale, rows), all_keys, all_values
+        return multiply(attended, self.output, self.output_scale, rows), *after
 
     def _feed_forward(self, normed: Rows, step: Step) -> jax.Array:
         """This chip's part of the sum that the feed-forward adds."""
@@ -179,7 +185,10 @@ class Decoder(nnx.Module):
         step = Step.of(self.spec, (batch, length), cursor, positions, self.lowering)
         x = self._embed(tokens.reshape(-1), step)
         run = self._unrolled if self.scanned is None else self._looped
-        x, cache = run(x, step, cache)
+        x, after = run(x, step, cache)
+        if self.lowering.split_attention:
+            after = append_all(cache, after, cursor, x, scatter=self.lowering.scatter_append)
+        cache = after
         if last_only:
             x = x.reshape(batch, length, -1)[:, -1]
         return x, cache
@@ -195,10 +204,12 @@ class Decoder(nnx.Module):
         cache = empty_cache(count, shape, jnp.dtype(jnp.uint16) if bits else dtype)
         if self.spec.positions != "relative":
             return cache
+        products = functools.partial(
+            Layer.products, positions=positions, farthest_first=self.lowering.shift_distances
+        )
         if self.scanned is not None:
-            stacked = jax.vmap(lambda layer: layer.products(positions))(self.scanned)
-            return replace(cache, distances=(stacked,))
-        return replace(cache, distances=tuple(layer.products(positions) for layer in self.layers))
+            return replace(cache, distances=(jax.vmap(products)(self.scanned),))
+        return replace(cache, distances=tuple(products(layer) for layer in self.layers))
 
     def _unrolled(self, x: Rows, step: Step, cache: KVCache) -> tuple[Rows, KVCache]:
         keys, values = [], []
@@ -245,10 +256,21 @@ def multiply(x: Rows, weight: Parameter | None, scale: Parameter | None, min_row
     return project_quantised(x, weight[...], scale[...], min_rows)
 
 
-def _with_distances(part: Attended, queries: Queries, products: Distances, step: Step, *, new: bool) -> Attended:
-    count = part.keys.shape[2]
-    keys = step.at if new else jnp.broadcast_to(jnp.arange(count), (step.at.shape[0], count))
-    return replace(part, bias=distance_scores(queries, products, step.at, keys))
+def _with_distances(
+    parts: tuple[Attended, ...], queries: Queries, products: Distances, step: Step
+) -> tuple[Attended, ...]:
+    """The parts with the scores of how far each of their keys lies back; new tokens are the last part, or the only."""
+    if step.lowering.shift_distances:
+        by_distance = scores_of_distances(queries, products, step.lowering.min_rows)
+        shifted = [replace(part, bias=of_cached(by_distance, step.cursor)) for part in parts[:-1]]
+        return *shifted, replace(parts[-1], bias=among_new(by_distance))
+
+    def bias(part: Attended, *, new: bool) -> jax.Array:
+        count = part.keys.shape[2]
+        keys = step.at if new else jnp.broadcast_to(jnp.arange(count), (step.at.shape[0], count))
+        return distance_scores(queries, products, step.at, keys)
+
+    return tuple(replace(part, bias=bias(part, new=part.visible is step.among_new)) for part in parts)
 
 
 def share_out(model: Decoder, chips: int, axes: tuple[str, ...]) -> Decoder:
