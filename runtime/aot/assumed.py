@@ -5,6 +5,7 @@ that its static profile gives to programs that are nothing but one collective, f
 ``docs/tpu/collectives.py`` wrote it. Nobody checked these on a device, and they are rough: between neighbouring sizes
 they jump, and large gathers come out faster than the links. So no price is below what the datasheet's links allow.
 
+A group that is a part of the slice is priced as a slice of its own, of as many chips and as compact as they can be.
 For a v4 there is no profile. Its prices are a v5p's of the same slice, whose torus and number of links are the same:
 the time of the smallest payload, and of larger ones as much more as its links are slower. Any price can be overridden.
 """
@@ -16,7 +17,8 @@ import functools
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 TABLE = Path(__file__).with_name("collective_prices.csv")
@@ -57,6 +59,8 @@ class Prices:
     """By kind: bytes of the result and seconds, ascending."""
     links: Links
     override: Override | None = None
+    parts: Mapping[int, Mapping[str, tuple[tuple[int, float], ...]]] = field(default_factory=dict)
+    """By the devices of a group, what is assumed of a collective over a part of the slice."""
 
     def seconds(self, kind: str, payload_bytes: int, group: int) -> float | None:
         """What one collective takes; None where nobody knows."""
@@ -68,17 +72,18 @@ class Prices:
         sent = wire * payload_bytes * (group - 1) / group
         if self.override is not None:
             return self.override.latency_s + sent / self.override.bytes_per_s
-        points = self._points(kind)
-        if group != self.devices or points is None:
+        points = self._points(kind, self.points if group == self.devices else self.parts.get(group, {}))
+        if points is None:
             return None
         return max(_interpolated(points, payload_bytes), sent / (self.links.count * self.links.bytes_per_s))
 
-    def _points(self, kind: str) -> tuple[tuple[int, float], ...] | None:
+    @staticmethod
+    def _points(kind: str, known: Mapping[str, tuple[tuple[int, float], ...]]) -> tuple[tuple[int, float], ...] | None:
         kind = _SAME_AS.get(kind, kind)
-        if kind in self.points:
-            return self.points[kind]
+        if kind in known:
+            return known[kind]
         # An all-reduce is a reduce-scatter and an all-gather.
-        halves = self.points.get("all-reduce") if kind == "all-gather" else None
+        halves = known.get("all-reduce") if kind == "all-gather" else None
         return tuple((size, seconds / 2) for size, seconds in halves) if halves else None
 
 

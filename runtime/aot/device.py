@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runtime.aot.assumed import DERIVED_FROM, Links, Override, Prices, compiler_bytes_per_s, prices
-from runtime.aot.topologies import GENERATIONS, Generation, Topology
+from runtime.aot.topologies import GENERATIONS, Generation, Topology, evenly
 from simulator.errors import RefusedError
 from simulator.spec.hardware import HardwareProfile
 from simulator.spec.named import find_all
@@ -45,16 +45,26 @@ class Device:
         return peak * weight_bytes / (2 * self.hbm_bytes_per_s) if peak is not None else None
 
     def prices(self, override: Override | None = None) -> Prices:
-        """What collectives over the whole slice are assumed to take."""
-        generation = self.topology.generation
+        """What collectives over the slice, and over parts of it of a power of two of chips, are assumed to take."""
+        whole = self._prices(self.topology, override)
+        each, parts = self.topology.generation.devices_per_chip, {}
+        chips = 2
+        while chips < self.topology.chips and override is None:
+            compact = Topology(self.topology.generation, evenly(chips, len(self.topology.lengths)))
+            parts[chips * each] = self._prices(compact, None).points
+            chips *= 2
+        return replace(whole, parts=parts)
+
+    def _prices(self, topology: Topology, override: Override | None) -> Prices:
+        generation = topology.generation
         source = DERIVED_FROM.get(generation.name)
         return prices(
             generation.name,
-            self.topology.lengths,
-            self.topology.devices,
+            topology.lengths,
+            topology.devices,
             self.links,
             {each.name: each.clock_hz for each in GENERATIONS if each.clock_hz is not None},
-            device_of(Topology(_named(source), self.topology.lengths)).links if source is not None else None,
+            device_of(Topology(_named(source), topology.lengths)).links if source is not None else None,
             override,
         )
 

@@ -113,10 +113,10 @@ def topology_of(deployment: Deployment) -> Topology:
     if chips & (chips - 1):
         accepts = f"deployment.slice, or --topology, such as {_example(generation)}"
         raise RefusedError(f"no slice is known for {chips} chips, which are no power of two\n    accepts  {accepts}")
-    return topology(f"{generation.name}:{'x'.join(map(str, _evenly(chips, generation.axes)))}")
+    return topology(f"{generation.name}:{'x'.join(map(str, evenly(chips, generation.axes)))}")
 
 
-def _evenly(chips: int, axes: int) -> tuple[int, ...]:
+def evenly(chips: int, axes: int) -> tuple[int, ...]:
     """A power of two, spread over axes as Google Cloud's slices are: 1x1x1, 1x1x2, 2x2x1, 2x2x2, 2x2x4, 2x4x4, ..."""
     if axes == 3 and chips == 4:
         return (2, 2, 1)
@@ -127,7 +127,7 @@ def _evenly(chips: int, axes: int) -> tuple[int, ...]:
 
 
 def _example(generation: Generation) -> str:
-    return f"{generation.name}:{'x'.join(map(str, _evenly(16, generation.axes)))}"
+    return f"{generation.name}:{'x'.join(map(str, evenly(16, generation.axes)))}"
 
 
 def _examples() -> str:

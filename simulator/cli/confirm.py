@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from simulator.cli.executable import executable
+from simulator.cli.files import records_json, write
 from simulator.cli.measure import measure_points
 from simulator.cli.predict import predict_points
-from simulator.errors import RefusedError
+from simulator.cli.progress import stage
+from simulator.errors import ConfigError, Problem, RefusedError
+
+MOST, COMPILED = 20, 3
+"""Candidates at most, and those that are compiled unless a number is given."""
 
 if TYPE_CHECKING:
+    from runtime.aot.reading import Reading
     from simulator.plan import Outcome, Proposal
     from simulator.spec.load import Point
     from simulator.spec.record import RunRecord
@@ -45,20 +52,70 @@ def simulate(outcome: Outcome, count: int) -> list[RunRecord]:
     return predict_points(points_of(first_and_front(outcome)[:count]))
 
 
-def confirm(outcome: Outcome, count: int, folder: Path) -> list[RunRecord]:
-    """Really run the first candidates with forced acceptance: what the plan says of them, and what was measured.
+@dataclass(frozen=True)
+class Confirmation:
+    """How the last candidates are looked at, and how many of them."""
 
-    What is measured is kept in ``folder`` as it comes, also when stopped.
+    how: Literal["run", "compile"]
+    count: int
+
+
+def confirmation(words: str) -> Confirmation:
+    """What ``--confirm`` asks for.
 
     Raises:
-        RefusedError: the scenario is not for this machine.
-        MeasurementError: nothing could be measured.
+        ConfigError: it is neither a number nor ``compile``.
     """
+    how, _, number = words.partition(":") if words.startswith("compile") else ("run", "", words)
+    count = int(number) if number.isdecimal() and number.isascii() else COMPILED if words == "compile" else 0
+    if how not in ("run", "compile") or not 1 <= count <= MOST:
+        accepts = f"1 to {MOST}, how many are really run here, or compile or compile:N"
+        raise ConfigError((Problem("", 0, 0, "--confirm", words, accepts),))
+    return Confirmation("compile" if how == "compile" else "run", count)
+
+
+def confirmed(outcome: Outcome, asked: Confirmation, folder: Path) -> tuple[list[RunRecord], list[RunRecord]]:
+    """The records of the last look: really run, and compiled. What comes is kept in ``folder``, also when stopped.
+
+    Raises:
+        RefusedError: the scenario is not for this machine, or not for the TPU compiler.
+        MeasurementError: nothing could be measured, or the compiler failed.
+    """
+    drafting = [one for one in outcome.proposals if one.model is not None][: asked.count]
+    points = points_of(drafting)
+    return (_really_run(points, folder), []) if asked.how == "run" else ([], _compiled(points, folder))
+
+
+def _really_run(points: Sequence[Point], folder: Path) -> list[RunRecord]:
+    """What the plan says of the candidates, and what was measured with forced acceptance."""
     from runtime.asked import ORDINARY
     from runtime.executor import refuse_elsewhere
 
-    drafting = [one for one in outcome.proposals if one.model is not None]
-    points = executable(points_of(drafting[:count]))
-    refuse_elsewhere(points)
-    measured = measure_points(points, folder / "measured.json", ORDINARY)
-    return [*predict_points(points), *measured]
+    forced = executable(list(points))
+    refuse_elsewhere(forced)
+    measured = measure_points(forced, folder / "measured.json", ORDINARY)
+    return [*predict_points(forced), *measured]
+
+
+def _compiled(points: Sequence[Point], folder: Path) -> list[RunRecord]:
+    """What the TPU compiler makes of the steps of each candidate; of a deep target what two shallow ones say."""
+    from runtime.aot.device import device_of
+    from runtime.aot.plan import Workshop, recipes
+    from runtime.aot.reading import Assumptions
+    from runtime.aot.record import record_of
+    from runtime.aot.store import Store, versions
+    from runtime.aot.topologies import topology_of
+
+    deployment = points[0].scenario.deployment
+    device = device_of(topology_of(deployment), deployment.hardware)
+    records: list[RunRecord] = []
+    with stage("plan: compiling") as report:
+        workshop = Workshop(Store(folder / "programs"), device, Assumptions(), report, quick=True)
+        for point in points:
+            report(f"{len(records)} of {len(points)}: {point.axes['candidate']}")
+            readings: dict[str, list[Reading]] = {}
+            for each in recipes(point.scenario, ("plain_step", "draft_step", "verify_step"), device):
+                readings.setdefault(each.program, []).append(workshop.read(each))
+            records.append(record_of(point, readings, versions()))
+            write(folder / "compiled.json", records_json(records))
+    return records

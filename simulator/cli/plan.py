@@ -31,9 +31,11 @@ Simulated = Annotated[
     ),
 ]
 Confirmed = Annotated[
-    int | None,
+    str | None,
     typer.Option(
-        "--confirm", metavar="N", min=1, max=20, help="Really run the first N candidates here, acceptance forced."
+        "--confirm",
+        metavar="N|compile[:N]",
+        help="Really run the first N candidates here, acceptance forced; or have the TPU compiler compile N (3).",
     ),
 ]
 
@@ -60,6 +62,7 @@ def plan(  # noqa: PLR0913, PLR0917 - the options of a verb
     from simulator.spec.named import models_named
     from simulator.sweep import executor_of
 
+    asked_of_last = last.confirmation(confirm) if confirm is not None else None
     points = load_scenario(file, settings or ())
     scenario = points[0].scenario
     if scenario.plan is None:
@@ -79,17 +82,17 @@ def plan(  # noqa: PLR0913, PLR0917 - the options of a verb
         return
     outcome = search(scenario, models, seed)
     played = last.simulate(outcome, simulate) if simulate is not None else []
-    run = last.confirm(outcome, confirm, ready(folder)) if confirm is not None else []
+    run, compiled = last.confirmed(outcome, asked_of_last, ready(folder)) if asked_of_last is not None else ([], [])
     if as_json or out is not None:
         best = best_lookahead(outcome)
         data = to_data(outcome, best)
         if out is not None:
             for path in write_plan(out, data, rendered(plan_page(outcome, best))):
                 typer.echo(f"plan: {path}", err=True)
-            if records := [*played, *run]:
+            if records := [*played, *run, *compiled]:
                 typer.echo(f"records: {write(out / 'candidates.json', records_json(records))}", err=True)
         if as_json:
-            typer.echo(to_json({"records": [r.to_json() for r in (*played, *run)], "plan": data}))
+            typer.echo(to_json({"records": [r.to_json() for r in (*played, *run, *compiled)], "plan": data}))
             return
-    for line in lines_of(outcome, played, run):
+    for line in lines_of(outcome, played, run, compiled):
         typer.echo(line)

@@ -30,14 +30,19 @@ def answered(payload: tuple[Scenario, Mapping[str, ModelSpec], int | None]) -> d
     outcome = plan(*payload)
     best = best_lookahead(outcome)
     return {
-        "lines": list(lines_of(outcome, (), ())),
+        "lines": list(lines_of(outcome)),
         # As text: what travels as a result has its keys sorted, and these are the columns of a table.
         "data": json.dumps(to_data(outcome, best)),
         "html": rendered(plan_page(outcome, best)),
     }
 
 
-def lines_of(outcome: Outcome, played: Sequence[RunRecord], run: Sequence[RunRecord]) -> Iterator[str]:
+def lines_of(
+    outcome: Outcome,
+    played: Sequence[RunRecord] = (),
+    run: Sequence[RunRecord] = (),
+    compiled: Sequence[RunRecord] = (),
+) -> Iterator[str]:
     """The answer for people, at most 100 columns wide; commands to be copied stay whole."""
     from simulator import compare, tables
     from simulator.plan import commands
@@ -56,6 +61,8 @@ def lines_of(outcome: Outcome, played: Sequence[RunRecord], run: Sequence[RunRec
     if run:
         yield "\nreally run here, acceptance forced to the mean of the prior:\n"
         yield from told(compare.compare(run))
+    if compiled:
+        yield f"\n{tables.confirmed(outcome, compiled).text()}"
     for made in commands(outcome.leader):
         yield f"\n{made.engine}: {made.text or 'cannot serve it: ' + made.why_not}"
 

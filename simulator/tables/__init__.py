@@ -12,6 +12,7 @@ compiled.py   what the TPU compiler says of programs: known, estimated, assumed
 held_out.py  what a validation found
 measured_parts.py  parts of measured steps and rounds
 plan.py       what a plan found, in sentences and in a table
+plan_compiled.py its last candidates as the TPU compiler makes them
 plan_heads.py what acceptance its draft heads need
 points.py     one record a row: what a sweep predicts, what was measured
 publications.py  what others measured beside what is predicted of it
@@ -41,6 +42,7 @@ from simulator.tables.held_out import criteria, every_held_out, validation_error
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
 from simulator.tables.plan import PLAN_LEGEND, plan_answer, plan_table, tails
+from simulator.tables.plan_compiled import confirmed
 from simulator.tables.plan_heads import HEADS_LEGEND, heads_table
 from simulator.tables.points import calibration_words, measurements, sweep
 from simulator.tables.publications import (
@@ -76,6 +78,7 @@ __all__ = [
     "by_point",
     "by_term",
     "calibration_words",
+    "confirmed",
     "criteria",
     "derived_lines",
     "estimated",
