@@ -63,9 +63,8 @@ def compile_programs(  # noqa: PLR0913, PLR0917
     from runtime.aot.store import versions
     from simulator.spec.load import load_scenario
 
-    points = load_scenario(file, settings or ())
-    if topology is not None:
-        points = load_scenario(file, [*(settings or ()), *_moved_to(topology, points[0])])
+    moved = _moved_to(topology, file, settings or ()) if topology is not None else ()
+    points = load_scenario(file, (*(settings or ()), *moved))
     override = _override(collective_latency, collective_bandwidth)
     chosen = list(points) if sweep else [_own_point(points, file)]
     folder = ready(out or default_folder(points))
@@ -85,11 +84,15 @@ def compile_programs(  # noqa: PLR0913, PLR0917
     _fail_by_lints(records)
 
 
-def _moved_to(name: str, point: Point) -> list[str]:
+def _moved_to(name: str, file: str, given: Sequence[str]) -> list[str]:
     """Settings that make a scenario one of that slice, so that its record says what was compiled."""
     from runtime.aot.topologies import topology
+    from simulator.spec.load import load_scenario
 
-    where, deployment = topology(name), point.scenario.deployment
+    where = topology(name)
+    # Other settings may fit the slice alone.
+    points = load_scenario(file, [setting for setting in given if setting.startswith("deployment.hardware")])
+    deployment = points[0].scenario.deployment
     settings = [f"deployment.chips={where.chips}", f"deployment.slice={'x'.join(map(str, where.lengths))}"]
     if deployment.hardware.name != where.generation.profile:
         settings += [f"deployment.hardware={where.generation.profile}", "deployment.calibration=null"]
