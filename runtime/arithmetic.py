@@ -42,6 +42,9 @@ class Lowering:
     """Run all layers by one loop over stacked weights: less to compile, and slower (on a CPU by half, and a TPU then
     prefetches no weights)."""
 
+    min_new: int = 1
+    """Fewest new keys for which attention is written down; fewer are padded with masked zeros. Eight fill the rows of a
+    TPU tile: with fewer, XLA:TPU moves their few scores from one layout to another, a dozen operations a layer."""
     shift_distances: bool = False
     """Find the scores of relative positions by shifting those of all distances (TPU), not by a gather; splits
     attention."""
@@ -54,6 +57,7 @@ class Lowering:
         return cls(
             min_rows=2 if padded else 1,
             split_attention=tpu,
+            min_new=8 if tpu else 1,
             scatter_append=cpu,
             move_bits=cpu,
             shift_distances=tpu,
@@ -69,6 +73,11 @@ class Attended:
     visible: Visible
     bias: Float32[jax.Array, "B T N S"] | None = None
     """Scores of positions, to be added to those of the keys."""
+
+    def padded(self, least: int) -> Attended:
+        """The same with at least ``least`` keys, of which nobody sees those that are added."""
+        bias = None if self.bias is None else pad(self.bias, 3, least)
+        return Attended(pad(self.keys, 2, least), pad(self.values, 2, least), pad(self.visible, 2, least), bias)
 
 
 def rms_norm(x: Rows, scale: Float[jax.Array, " D"], epsilon: float = NORM_EPSILON) -> Rows:

@@ -15,6 +15,9 @@ from jaxtyping import Float32
 from runtime.arithmetic import pad
 from runtime.shapes import Cursor, Distances, Queries
 
+UNROLLED = 16
+"""Sequences up to which each has a slice of its own. A slice of all at once is a gather, of which XLA:TPU makes a loop
+that takes twice as long, and with one of each a large batch would not compile in reasonable time."""
 Scores = Float32[jax.Array, "B T N S"]
 """Of each distance, farthest first, or of each key."""
 
@@ -61,7 +64,8 @@ def of_cached(by_distance: Scores, cursor: Cursor) -> Scores:
     def own(scores: jax.Array, at: jax.Array) -> jax.Array:
         return lax.dynamic_slice_in_dim(scores, at, length, axis=2)
 
-    window = own(wide[0], start[0])[None] if len(cursor) == 1 else jax.vmap(own)(wide, start)
+    few = len(cursor) <= UNROLLED
+    window = jnp.stack([own(wide[b], start[b]) for b in range(len(cursor))]) if few else jax.vmap(own)(wide, start)
     if tokens == 1:
         return window
     rows = [window[:, t, :, tokens - 1 - t : tokens - 1 - t + positions] for t in range(tokens)]

@@ -111,6 +111,8 @@ class Layer(nnx.Module):
             parts = (Attended(from_bits(after[0]), from_bits(after[1]), step.cached),)
         if products is not None:
             parts = _with_distances(parts, q, products, step)
+        if step.cached is not None and split:
+            parts = *parts[:-1], parts[-1].padded(step.lowering.min_new)
         attended = attend(q, parts, rows).astype(dtype).reshape(normed.shape[0], -1)
         return multiply(attended, self.output, self.output_scale, rows), *after
 

@@ -57,7 +57,8 @@ def known_work(readings: Sequence[Reading]) -> Table:
         "bind; vector code: matrix products that the vector unit does; cache written: whole buffers of\n"
         "keys or values that are written back or copied"
     )
-    return Table("known: what one call does", columns, tuple(_work_row(each) for each in _fitting(readings)), note)
+    lines = tuple(_work_row(each) for each in _fitting(readings))
+    return Table("known: what one call does", columns, lines, note).without_constant("bound from")
 
 
 def _work_row(reading: Reading) -> tuple[str, ...]:
