@@ -22,7 +22,7 @@ COMPILE_PLANNER := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup planner demo device-validate test lint types imports pytest format lock clean
+.PHONY: help setup planner tpu-compiler demo device-validate test lint types imports pytest format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -30,6 +30,8 @@ help: ## list the targets
 
 setup: $(VENV)/.installed-all ## install everything: planner, runtime (JAX), Dask, development tools
 planner: $(VENV)/.installed-planner ## install the planner alone: the quickest start, no JAX
+
+tpu-compiler: $(VENV)/.installed-tpu ## install the TPU compiler too (libtpu, Google's terms): `sps compile`, and its tests
 
 demo: setup ## install, then predict and really run a tiny model on this machine's CPU
 	$(BIN)/sps run $(SCENARIO)
@@ -79,6 +81,11 @@ $(VENV)/.installed-all: requirements/all.lock pyproject.toml | $(BIN)/python
 	@$(INSTALL_LOCKED) -r requirements/all.lock
 	@$(INSTALL_PROJECT)
 	@touch $(VENV)/.installed-planner $@
+
+$(VENV)/.installed-tpu: requirements/tpu.lock $(VENV)/.installed-all
+	@echo "Installing the TPU compiler into $(VENV) (another half gigabyte)"
+	@$(INSTALL_LOCKED) -r requirements/tpu.lock
+	@touch $@
 
 # The locks name no index, no address and no folder: a machine's own pip settings decide where files come from, the
 # hashes decide which files are right. So pip's settings are left out while locking (PIP_INDEX_URL still counts), and
