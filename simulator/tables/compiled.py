@@ -87,7 +87,7 @@ def known_collectives(readings: Sequence[Reading]) -> Table:
         Column("in", numeric=False),
         Column("count"),
         Column("payload"),
-        Column("chips"),
+        Column("devices"),
         Column("algorithm", numeric=False),
     )
     lines = tuple(
@@ -185,7 +185,7 @@ def _assumed_row(reading: Reading) -> tuple[str, ...]:
         _words(reading["program"]),
         f"{sum(each['count'] for each in found['collectives']):,}",
         str(found["unpriced"] or ""),
-        human_time(found["collectives_s"]),
+        human_time(found["collectives_s"]) if not found["unpriced"] else "",
         human_time(found["call_overhead_s"]),
         *(human_time(totals[rate]) if rate in totals else "" for rate in ("datasheet", "compiler")),
     )
