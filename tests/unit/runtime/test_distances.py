@@ -26,7 +26,10 @@ def test_shifted_scores_are_the_gathered_ones(batch: int, tokens: int, monkeypat
     at = cursor[:, None] + jnp.arange(tokens)
     by_distance = distances.scores_of_distances(queries, nearest_first[:, ::-1], 2)
     cached = jnp.broadcast_to(jnp.arange(POSITIONS), (batch, POSITIONS))
-    for found, wanted_keys in ((distances.of_cached(by_distance, cursor), cached), (distances.among_new(by_distance), at)):
+    for found, wanted_keys in (
+        (distances.of_cached(by_distance, cursor), cached),
+        (distances.among_new(by_distance), at),
+    ):
         wanted = distance_scores(queries, nearest_first, at, wanted_keys)
         behind = (wanted_keys[:, None, None, :] <= at[:, :, None, None]) & jnp.ones_like(wanted, bool)
         assert bool(behind.any())

@@ -68,7 +68,9 @@ def test_data_survive_the_way_to_a_child_and_back() -> None:
 
 
 def test_a_recipe_holds_what_its_program_depends_on_and_nothing_else() -> None:
-    assert key(recipe("plain_step")) == key(recipe("plain_step", "acceptance.acceptance_rate=0.5", "decoding.lookahead=3"))
+    assert key(recipe("plain_step")) == key(
+        recipe("plain_step", "acceptance.acceptance_rate=0.5", "decoding.lookahead=3")
+    )
     assert key(recipe("plain_step")) != key(recipe("plain_step", "workload.batch=2"))
     assert key(recipe("verify_step")) != key(recipe("verify_step", "decoding.lookahead=3"))
     assert key(recipe("round")) != key(recipe("round", "decoding.temperature=0.5"))
@@ -158,7 +160,10 @@ HALF = "import json, os, sys, time; open(json.load(open(sys.argv[1]))['hlo'] + '
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("print('F0000 Check failed'); sys.stdout.flush(); os.abort()", "(?s)compiling process was ended by SIGABRT.*Check"),
+        (
+            "print('F0000 Check failed'); sys.stdout.flush(); os.abort()",
+            "(?s)compiling process was ended by SIGABRT.*Check",
+        ),
         ("os.kill(os.getpid(), 9)", "ended by SIGKILL, as the system does where memory runs out"),
         ("time.sleep(60)", "did not end within 5 s"),
         ("raise SystemExit(1)", "ended with exit code 1"),
@@ -185,8 +190,8 @@ def test_a_child_has_what_libtpu_needs(child: Run, monkeypatch: pytest.MonkeyPat
 
 def test_sizes_are_read_from_the_compilers_error() -> None:
     words = (
-        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: XLA:TPU compile permanent error. Ran out of memory in memory space"
-        " hbm. Used 47.61G of 30.75G hbm. Exceeded hbm capacity by 16.86G."
+        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: XLA:TPU compile permanent error. Ran out of memory in memory"
+        " space hbm. Used 47.61G of 30.75G hbm. Exceeded hbm capacity by 16.86G."
     )
     assert _sizes(words) == (47.61, 30.75)
     assert _sizes("RESOURCE_EXHAUSTED: HLO temporaries (512.00M) exceeds available HBM (0.25G)") == (0.5, 0.25)

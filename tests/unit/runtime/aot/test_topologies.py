@@ -61,7 +61,7 @@ def test_without_a_slice_it_is_the_usual_one_of_as_many_chips(chips: int, name: 
 
 def test_chips_that_are_no_power_of_two_need_a_slice() -> None:
     deployment = scenario().deployment.model_copy(update={"slice": None, "chips": 12})
-    with pytest.raises(RefusedError, match="deployment.slice"):
+    with pytest.raises(RefusedError, match=r"deployment\.slice"):
         topology_of(deployment)
 
 
