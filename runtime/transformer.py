@@ -102,7 +102,9 @@ class Layer(nnx.Module):
         q, k, v = self._heads(multiply(normed, self.qkv, self.qkv_scale, rows).astype(dtype), step, share)
         among_new, split = Attended(k, v, step.among_new), step.lowering.split_attention
         scatter = step.lowering.scatter_append
-        after = (k, v) if split else tuple(append(*pair, step.cursor, scatter=scatter) for pair in ((keys, k), (values, v)))
+        after = (
+            (k, v) if split else tuple(append(*pair, step.cursor, scatter=scatter) for pair in ((keys, k), (values, v)))
+        )
         if step.cached is None:
             parts: tuple[Attended, ...] = (among_new,)
         elif split:
@@ -206,9 +208,7 @@ class Decoder(nnx.Module):
         cache = empty_cache(count, shape, jnp.dtype(jnp.uint16) if bits else dtype)
         if self.spec.positions != "relative":
             return cache
-        products = functools.partial(
-            Layer.products, positions=positions, farthest_first=self.lowering.shift_distances
-        )
+        products = functools.partial(Layer.products, positions=positions, farthest_first=self.lowering.shift_distances)
         if self.scanned is not None:
             return replace(cache, distances=(jax.vmap(products)(self.scanned),))
         return replace(cache, distances=tuple(products(layer) for layer in self.layers))
