@@ -100,23 +100,21 @@ class Layer(nnx.Module):
         """This chip's part of the sum that attention adds, and the cache."""
         rows, dtype = step.lowering.min_rows, normed.dtype
         q, k, v = self._heads(multiply(normed, self.qkv, self.qkv_scale, rows).astype(dtype), step, share)
-        among_new, split = Attended(k, v, step.among_new), step.lowering.split_attention
-        scatter = step.lowering.scatter_append
-        after = (
-            (k, v) if split else tuple(append(*pair, step.cursor, scatter=scatter) for pair in ((keys, k), (values, v)))
-        )
-        if step.cached is None:
-            parts: tuple[Attended, ...] = (among_new,)
-        elif split:
-            parts = (Attended(from_bits(keys), from_bits(values), step.cached), among_new)
-        else:
-            parts = (Attended(from_bits(after[0]), from_bits(after[1]), step.cached),)
+        new, split = Attended(k, v, step.among_new), step.lowering.split_attention
+        if not split:
+            scatter = step.lowering.scatter_append
+            keys, values = (append(old, own, step.cursor, scatter=scatter) for old, own in ((keys, k), (values, v)))
+        parts: tuple[Attended, ...] = (new,)
+        if step.cached is not None:
+            cached = Attended(from_bits(keys), from_bits(values), step.cached)
+            parts = (cached, new) if split else (cached,)
         if products is not None:
             parts = _with_distances(parts, q, products, step)
         if step.cached is not None and split:
             parts = *parts[:-1], parts[-1].padded(step.lowering.min_new)
         attended = attend(q, parts, rows).astype(dtype).reshape(normed.shape[0], -1)
-        return multiply(attended, self.output, self.output_scale, rows), *after
+        out = multiply(attended, self.output, self.output_scale, rows)
+        return (out, k, v) if split else (out, keys, values)
 
     def _feed_forward(self, normed: Rows, step: Step) -> jax.Array:
         """This chip's part of the sum that the feed-forward adds."""
