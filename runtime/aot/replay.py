@@ -11,8 +11,9 @@ operations run one after the other in the order of the schedule, and share one H
 - an operation without an estimate (scalars, updates in place) takes what its bytes take;
 - a loop's body is played as often as the loop runs, once where the data decides.
 
-Study: with libtpu 0.0.52, 70B and 4B models on v4:2x2x4, the sum of cycles lies up to 30 % below the bandwidth floor,
-the replay between 1.02 and 1.15 times above it.
+With libtpu 0.0.52, Chinchilla 70B and its 4B draft on v4:2x2x4, one sequence: a plain step is replayed in 1.01 times
+the bandwidth floor, a verify step of five tokens in 1.11, a draft step in 1.05; the cycles alone sum to 0.77 of the
+floor in the plain step.
 """
 
 from __future__ import annotations

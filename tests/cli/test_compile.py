@@ -183,7 +183,7 @@ def test_quick_compiles_two_depths(sps: Sps, compiler_that_makes: Callable[[str]
     deep.insert(deep.index("--program"), "target.layers=80")
     done = sps(CHINCHILLA, *deep, "--quick")
     assert {recipe.target.layers for recipe in asked if recipe.target is not None} == {8, 16}
-    assert "from 8 and 16" in done.stdout
+    assert "extrapolated from 8 and 16 layers" in done.stdout
 
 
 def test_a_price_that_is_given_is_used(sps: Sps, compiler_that_makes: Callable[[str], list[Recipe]]) -> None:
