@@ -22,14 +22,13 @@ from runtime.arithmetic import (
     activate,
     as_bits,
     attend,
-    distance_scores,
     from_bits,
     project,
     rms_norm,
     rotate,
     sinusoids,
 )
-from runtime.distances import among_new, of_cached, scores_of_distances
+from runtime.distances import with_distances
 from runtime.experts import RoutedFeedForward
 from runtime.kv_cache import KVCache, append, append_all, empty_cache
 from runtime.parameters import Matrix, Parameter, matrix, normal, ones
@@ -109,7 +108,7 @@ class Layer(nnx.Module):
             cached = Attended(from_bits(keys), from_bits(values), step.cached)
             parts = (cached, new) if split else (cached,)
         if products is not None:
-            parts = _with_distances(parts, q, products, step)
+            parts = with_distances(parts, q, products, step)
         if step.cached is not None and split:
             parts = *parts[:-1], parts[-1].padded(step.lowering.min_new)
         attended = attend(q, parts, rows).astype(dtype).reshape(normed.shape[0], -1)
@@ -254,23 +253,6 @@ def multiply(x: Rows, weight: Parameter | None, scale: Parameter | None, min_row
     if scale is None:
         return project(x, weight[...], min_rows)
     return project_quantised(x, weight[...], scale[...], min_rows)
-
-
-def _with_distances(
-    parts: tuple[Attended, ...], queries: Queries, products: Distances, step: Step
-) -> tuple[Attended, ...]:
-    """The parts with the scores of how far each of their keys lies back; new tokens are the last part, or the only."""
-    if step.lowering.shift_distances:
-        by_distance = scores_of_distances(queries, products, step.lowering.min_rows)
-        shifted = [replace(part, bias=of_cached(by_distance, step.cursor)) for part in parts[:-1]]
-        return *shifted, replace(parts[-1], bias=among_new(by_distance))
-
-    def bias(part: Attended, *, new: bool) -> jax.Array:
-        count = part.keys.shape[2]
-        keys = step.at if new else jnp.broadcast_to(jnp.arange(count), (step.at.shape[0], count))
-        return distance_scores(queries, products, step.at, keys)
-
-    return tuple(replace(part, bias=bias(part, new=part.visible is step.among_new)) for part in parts)
 
 
 def share_out(model: Decoder, chips: int, axes: tuple[str, ...]) -> Decoder:
