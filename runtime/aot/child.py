@@ -45,7 +45,8 @@ def compile_here(request: dict[str, Any]) -> dict[str, Any]:
     lowered = program.lower()
     traced = time.monotonic()
     say(f"compiling {recipe.program} for {recipe.topology} ({recipe.variant.words})")
-    memory, sizes, hlo = None, (None, None), ""
+    memory, hlo = None, ""
+    sizes: tuple[float | None, float | None] = None, None
     try:
         compiled = lowered.compile(compiler_options=dict(recipe.variant.options))
     except jax.errors.JaxRuntimeError as error:
