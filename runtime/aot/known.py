@@ -16,8 +16,8 @@ from runtime.aot.hlo_shapes import Shape
 from runtime.aot.loops import scheduled, unknown_loops
 from runtime.aot.matmuls import Product, inside, products
 from runtime.aot.origins import origins
-from runtime.aot.parts import ATTENTION_PARTS, MATRIX_PARTS, is_cache, model_of, part_of_argument, part_of_operation
-from runtime.aot.traffic import carried_over, is_transfer, traffic
+from runtime.aot.parts import MATRIX_PARTS, is_cache, is_read_with_cache, model_of, part_of_argument, part_of_operation
+from runtime.aot.traffic import carried_over, is_transfer, traffic, update_of
 
 LEAST_COPY_BYTES = 1 << 16
 """Smaller writes of cached positions are appends."""
@@ -149,7 +149,7 @@ def _floor_bytes(module: Module, passes: Mapping[str, int], reads_cache: bool) -
     total = 0
     for op in module.entry.parameters().values():
         part = part_of_argument(op.op_name)
-        streamed = part in MATRIX_PARTS or part == "norm" or (part in ATTENTION_PARTS and reads_cache)
+        streamed = part in MATRIX_PARTS or part == "norm" or (is_read_with_cache(op.op_name) and reads_cache)
         total += op.shape.padded_bytes * passes.get(model_of(op.op_name), 0) * streamed
     return total
 
@@ -174,12 +174,15 @@ def _cache_copies(module: Module, named: Mapping[str, str], caches: list[Shape])
     shapes = {(shape.dtype, shape.dims) for shape in caches}
 
     def of_cache(op: Operation) -> bool:
+        # What is updated where it lies is no copy, however much is appended, unless it is updated with a cache.
+        if update_of(module, op) is not None:
+            return _appends_cache(module, op, named)
         return is_cache(named.get(op.name, "")) or any((s.dtype, s.dims) in shapes for s in op.shapes)
 
     for run in scheduled(module):
         op = run.operation
         written = traffic(module, op).written
-        if written >= LEAST_COPY_BYTES and (of_cache(op) or _appends_cache(module, op, named)):
+        if written >= LEAST_COPY_BYTES and of_cache(op):
             from_hbm = any(shape.in_hbm for _, shape in _moved_from(module, op))
             yield CacheCopy(op.name, "copied" if from_hbm else "written back", written, run.times)
 

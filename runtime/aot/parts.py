@@ -94,6 +94,14 @@ def is_cache(path: str) -> bool:
     return any(word in _WORD.findall(path) for word in CACHE_WORDS)
 
 
+def is_read_with_cache(path: str) -> bool:
+    """Whether an argument is read as far as the cache is: keys, values, and the products of distances.
+
+    The weights that those products were made of are no part of a step.
+    """
+    return is_cache(path) or "distances" in _WORD.findall(path)
+
+
 def part_of_operation(module: Module, op: Operation) -> str:
     """The part in which an operation was written, by its scopes, or by the functions that were active."""
     for scope in reversed(op.op_name.split("/")):

@@ -2,12 +2,11 @@
 
 The compiler estimates cycles of most operations and none of the asynchronous transfers that bring weights and cache
 into on-chip memory beside them, so that the sum of its cycles falls below the time that reading HBM takes. Here the
-operations run one after the other in the order of the schedule, and transfers go through one HBM channel, first come
-first served:
+operations run one after the other in the order of the schedule, and share one HBM channel with the transfers:
 
-- an operation takes its estimated cycles; what it reads or writes in HBM itself goes through the channel too, and it
-  ends when both have;
-- a transfer's start puts its bytes into the channel, its end waits for them ("stall");
+- an operation takes its estimated cycles, or longer where what it reads and writes in HBM itself takes longer;
+- a transfer's start queues its bytes; the channel serves the queue, first come first served, with what bandwidth the
+  operations leave; a transfer's end waits until its bytes have come ("stall");
 - a collective takes what it is priced at, nothing where it has no price;
 - an operation without an estimate (scalars, updates in place) takes what its bytes take;
 - a loop's body is played as often as the loop runs, once where the data decides.
@@ -19,10 +18,10 @@ the replay between 1.02 and 1.15 times above it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from runtime.aot.collectives import collective_of, kind_of
+from runtime.aot.collectives import collective_of
 from runtime.aot.hlo import Computation, Module, Operation
 from runtime.aot.loops import body, trips
 from runtime.aot.matmuls import products
@@ -30,7 +29,7 @@ from runtime.aot.origins import origins
 from runtime.aot.parts import ATTENTION_PARTS, part_of_operation
 from runtime.aot.traffic import carried_over, is_transfer, traffic
 
-Category = Literal["matmul", "attention", "other"]
+Category = Literal["matmul", "attention", "other", "collective"]
 Price = Callable[[Operation], float]
 """Seconds of one collective."""
 
@@ -68,7 +67,8 @@ class Replayed:
 class _Move:
     """One step of the schedule, with all that does not depend on when it comes."""
 
-    kind: Literal["operation", "start", "end", "collective", "collective start", "loop", "call"]
+    kind: Literal["run", "transfer", "collective", "end", "body"]
+    """``collective`` is the start of one that runs beside what follows."""
     name: str
     category: Category = "other"
     cycles: int = 0
@@ -79,11 +79,60 @@ class _Move:
     times: int = 1
 
 
-@dataclass
 class _Clock:
-    now_s: float = 0.0
-    channel_free_s: float = 0.0
-    ready_s: dict[str, float] = field(default_factory=dict)
+    """The time of one replay, and the HBM channel beside it."""
+
+    def __init__(self, rates: Rates) -> None:
+        self.rates = rates
+        self.found = Replayed()
+        self.now_s = 0.0
+        self._queued = 0.0
+        self._served = 0.0
+        self._last_byte: dict[str, float] = {}
+        self._ready_s: dict[str, float] = {}
+
+    def queue(self, move: _Move) -> None:
+        """Ask for a transfer."""
+        self._queued += move.hbm_bytes
+        self._last_byte[move.name] = self._queued
+        self.found.channel_bytes += move.hbm_bytes
+
+    def start_collective(self, move: _Move) -> None:
+        """Start a collective that runs beside what follows."""
+        self._ready_s[move.name] = self.now_s + move.price_s
+
+    def wait(self, name: str) -> None:
+        """Wait for the end of a transfer or of a collective."""
+        if name in self._ready_s:
+            waited_s = max(0.0, self._ready_s[name] - self.now_s)
+            self.found.collectives_s += waited_s
+        else:
+            waited_s = max(0.0, self._last_byte.get(name, 0.0) - self._served) / self.rates.hbm_bytes_per_s
+            self.found.stall_s += waited_s
+        self._pass(waited_s)
+
+    def run(self, move: _Move) -> None:
+        """Run an operation or a collective to its end."""
+        duration_s = move.cycles / self.rates.clock_per_s + move.price_s
+        found, own_s = self.found, move.hbm_bytes / self.rates.hbm_bytes_per_s
+        match move.category:
+            case "matmul":
+                found.matmul_s += duration_s
+            case "attention":
+                found.attention_s += duration_s
+            case "other":
+                found.other_s += duration_s
+            case "collective":
+                found.collectives_s += duration_s
+        found.stall_s += max(0.0, own_s - duration_s)
+        found.channel_bytes += move.hbm_bytes
+        self._pass(max(duration_s, own_s), move.hbm_bytes)
+
+    def _pass(self, seconds: float, own_bytes: float = 0.0) -> None:
+        """Let time pass, in which the channel moves ``own_bytes`` of an operation and serves the queue."""
+        self.now_s += seconds
+        left = max(0.0, seconds * self.rates.hbm_bytes_per_s - own_bytes)
+        self._served = min(self._queued, self._served + left)
 
 
 class Schedule:
@@ -100,9 +149,9 @@ class Schedule:
 
     def replay(self, rates: Rates) -> Replayed:
         """Play one call."""
-        found, clock = Replayed(), _Clock()
-        self._play(self._module.entry.name, rates, clock, found)
-        return found
+        clock = _Clock(rates)
+        self._play(self._module.entry.name, clock)
+        return clock.found
 
     def _prepare(self, computation: Computation) -> None:
         self._moves[computation.name] = [move for op in computation.operations if (move := self._move(op))]
@@ -112,67 +161,38 @@ class Schedule:
         if op.opcode == "while":
             inner = body(module, op)
             self._prepare(inner)
-            return _Move("loop", op.name, inner=inner.name, times=trips(module, op) or 1)
+            return _Move("body", op.name, inner=inner.name, times=trips(module, op) or 1)
         if op.opcode == "call":
             self._prepare(module.computations[op.called[0]])
-            return _Move("call", op.name, inner=op.called[0])
+            return _Move("body", op.name, inner=op.called[0])
         if op.opcode.endswith("-done"):
             return _Move("end", op.name, waits_for=op.operands[0])
         moved = traffic(module, op)
         if is_transfer(op):
-            return _Move("start", op.name, hbm_bytes=0 if op.name in self._skipped else moved.total)
+            return _Move("transfer", op.name, hbm_bytes=0 if op.name in self._skipped else moved.total)
         collective = collective_of(module, op)
         if collective is not None:
             later = op.opcode.endswith("-start")
-            return _Move("collective start" if later else "collective", op.name, price_s=self._price(collective))
+            return _Move("collective" if later else "run", op.name, "collective", price_s=self._price(collective))
         if op.cycles is None and not moved.total:
             return None
         category = self._categories.get(op.name) or _written_in(module, op)
-        return _Move("operation", op.name, category, op.cycles or 0, moved.total)
+        return _Move("run", op.name, category, op.cycles or 0, moved.total)
 
-    def _play(self, name: str, rates: Rates, clock: _Clock, found: Replayed) -> None:
+    def _play(self, name: str, clock: _Clock) -> None:
         for move in self._moves[name]:
             match move.kind:
-                case "loop" | "call":
+                case "body":
                     for _ in range(move.times):
-                        self._play(move.inner, rates, clock, found)
-                case "start":
-                    clock.ready_s[move.name] = _through_channel(move.hbm_bytes, rates, clock, found)
-                case "end":
-                    stall_s = max(0.0, clock.ready_s.get(move.waits_for, 0.0) - clock.now_s)
-                    collective = kind_of(self._module.operations[move.waits_for]) != ""
-                    found.collectives_s += stall_s * collective
-                    found.stall_s += stall_s * (not collective)
-                    clock.now_s += stall_s
+                        self._play(move.inner, clock)
+                case "transfer":
+                    clock.queue(move)
                 case "collective":
-                    found.collectives_s += move.price_s
-                    clock.now_s += move.price_s
-                case "collective start":
-                    clock.ready_s[move.name] = clock.now_s + move.price_s
-                case "operation":
-                    _run(move, rates, clock, found)
-
-
-def _run(move: _Move, rates: Rates, clock: _Clock, found: Replayed) -> None:
-    duration_s = move.cycles / rates.clock_per_s
-    end_s = clock.now_s + duration_s
-    if move.hbm_bytes:
-        end_s = max(end_s, _through_channel(move.hbm_bytes, rates, clock, found))
-    if move.category == "matmul":
-        found.matmul_s += duration_s
-    elif move.category == "attention":
-        found.attention_s += duration_s
-    else:
-        found.other_s += duration_s
-    found.stall_s += end_s - clock.now_s - duration_s
-    clock.now_s = end_s
-
-
-def _through_channel(count: int, rates: Rates, clock: _Clock, found: Replayed) -> float:
-    """When bytes that are asked for now have come."""
-    found.channel_bytes += count
-    clock.channel_free_s = max(clock.channel_free_s, clock.now_s) + count / rates.hbm_bytes_per_s
-    return clock.channel_free_s
+                    clock.start_collective(move)
+                case "end":
+                    clock.wait(move.waits_for)
+                case "run":
+                    clock.run(move)
 
 
 def _categories(module: Module) -> dict[str, Category]:

@@ -158,15 +158,15 @@ def _written(module: Module, op: Operation, inner: Computation) -> int:
     total = 0
     for name, shape in zip(roots, op.shapes, strict=False):
         if shape.in_hbm:
-            update = _update(module, module.operations[name])
+            update = update_of(module, module.operations[name])
             total += min(shape.padded_bytes, update.padded_bytes) if update is not None else shape.padded_bytes
     return total
 
 
-def _update(module: Module, op: Operation) -> Shape | None:
+def update_of(module: Module, op: Operation) -> Shape | None:
     """What a value updates in place, if that is how it is made."""
     while op.opcode in _VIEWS:
         op = module.operations[op.operands[0]]
     if op.opcode == "fusion":
-        return _update(module, module.computations[op.called[0]].root)
+        return update_of(module, module.computations[op.called[0]].root)
     return module.operations[op.operands[1]].shape if op.opcode == "dynamic-update-slice" else None

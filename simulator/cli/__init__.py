@@ -16,6 +16,7 @@ from simulator.cli import (
     calibrate,
     check,
     compare,
+    compile,  # noqa: A004
     explain,
     importing,
     init,
@@ -63,6 +64,7 @@ app.command("check")(check.check)
 app.command("predict")(predict.predict)
 app.command("sweep")(sweep.sweep)
 app.command("measure")(measure.measure)
+app.command("compile")(compile.compile_programs)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
 app.command("plan")(plan.plan)

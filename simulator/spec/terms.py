@@ -70,9 +70,39 @@ PLAIN_METRICS = (
 DISTRIBUTION_METRICS = ("time_to_tokens_s", "emission_gap_s", "emission_tokens")
 """Metrics that are distributions: a mapping with `n`, `mean`, `p50`, `p90`, `p99`."""
 
+COMPILED_PROGRAMS = ("prefill", "plain_step", "draft_step", "verify_step", "round")
+"""What is compiled ahead of time."""
+
+COMPILED_COUNTS = (
+    "arguments_bytes",
+    "temporaries_bytes",
+    "code_bytes",
+    "hbm_bytes",  # read and written in one call
+    "floor_bytes",  # weights and cache, once for each pass
+    "flop",  # of matrix products, rows that are padding included
+    "collectives",
+    "layer_all_reduces",
+    "vector_matmuls",
+    "cache_copies_bytes",
+)
+"""Facts about a compiled program; a metric is `<program>_<fact>`, of one chip and one call."""
+
+COMPILED_ESTIMATES = (
+    "replay_s",  # no collectives, datasheet bandwidth, the best variant
+    "replay_scanned_s",  # the same of the variant that scans its layers
+    "replay_compiler_rate_s",  # the best variant at the bandwidth that the compiler reckons with
+    "replay_with_collectives_s",  # the best variant with collectives and calls at assumed prices
+)
+"""Estimated times of a compiled program, by what was replayed; a metric is `<program>_<estimate>`."""
+
+
+def compiled_metrics() -> tuple[str, ...]:
+    """The metrics of a compiled record beside `memory_per_chip_bytes`."""
+    return tuple(f"{program}_{name}" for program in COMPILED_PROGRAMS for name in COMPILED_COUNTS + COMPILED_ESTIMATES)
+
 
 def metric_names() -> frozenset[str]:
     """Every name that a record's `metrics` may use."""
     times = {f"{name}{end}" for name in TIME_METRICS for end in ("", "_low", "_high")}
     ratios = {f"{name}{end}" for name in PLAIN_METRICS for end in ("", "_low", "_high")}
-    return frozenset(times | ratios | set(DISTRIBUTION_METRICS))
+    return frozenset(times | ratios | set(DISTRIBUTION_METRICS) | set(compiled_metrics()))

@@ -8,6 +8,7 @@ anchors.py    what predictions were anchored to
 arithmetic.py what a predicted number is made of
 answer.py     the first answer: fits, plain decoding, a round, when it pays
 best_lookahead.py  K* of a plan over batch and context
+compiled.py   what the TPU compiler says of programs: known, estimated, assumed
 held_out.py  what a validation found
 measured_parts.py  parts of measured steps and rounds
 points.py     one record a row: what a sweep predicts, what was measured
@@ -25,6 +26,15 @@ from simulator.tables.anchors import anchor_lines, anchor_warnings
 from simulator.tables.answer import answer, round_parts, wrapped
 from simulator.tables.arithmetic import arithmetic
 from simulator.tables.best_lookahead import lookahead_table, lookahead_words, prior_worth
+from simulator.tables.compiled import (
+    assumed,
+    assumed_words,
+    estimated,
+    known_collectives,
+    known_memory,
+    known_parts,
+    known_work,
+)
 from simulator.tables.held_out import criteria, every_held_out, validation_errors, validation_verdict
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
@@ -57,14 +67,21 @@ __all__ = [
     "anchor_warnings",
     "answer",
     "arithmetic",
+    "assumed",
+    "assumed_words",
     "by_point",
     "by_term",
     "calibration_words",
     "criteria",
     "derived_lines",
+    "estimated",
     "every_held_out",
     "flag_lines",
     "in_place",
+    "known_collectives",
+    "known_memory",
+    "known_parts",
+    "known_work",
     "lookahead_table",
     "lookahead_words",
     "measurements",

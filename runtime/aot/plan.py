@@ -1,0 +1,83 @@
+"""Which programs of a scenario are compiled, in which variants, and which of them is the one to report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from runtime.aot.compiled import PROGRAMS, ProgramName, Variant
+from runtime.aot.compiler import TIMEOUT_S, compile_program
+from runtime.aot.device import Device
+from runtime.aot.extrapolate import extrapolated
+from runtime.aot.reading import Assumptions, Reading, read
+from runtime.aot.recipe import Recipe, recipe_of
+from runtime.aot.store import Store
+from simulator.spec.model import ModelSpec
+from simulator.spec.scenario import Scenario
+
+VARIANTS = (Variant(), Variant(barrier=True), Variant("scanned"))
+"""The barrier helps some shapes and hurts others; a scan is quick to compile and slow to run."""
+ROUND_VARIANTS = (Variant(), Variant("scanned"))
+"""A round takes a minute to compile: two variants are enough."""
+PREFILL_VARIANTS = (Variant("scanned"),)
+"""Unrolled, the prefill of a 70B takes 157 s and 14.7 GB to compile; its matrices, not HBM, bind, so a scan is fair."""
+DEPTHS = (8, 16)
+"""Layers of the two programs from which a quick compilation extrapolates."""
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where and how programs are compiled and read."""
+
+    store: Store
+    device: Device
+    assumptions: Assumptions
+    report: Report
+    timeout_s: float = TIMEOUT_S
+    quick: bool = False
+
+    def read(self, recipe: Recipe) -> Reading:
+        """Compile and read one program; quickly, the same with fewer layers, twice."""
+        target = recipe.target
+        if not self.quick or target is None or target.layers <= DEPTHS[-1]:
+            return self._read(recipe)
+        few, more = (self._read(_with_layers(recipe, target, layers)) for layers in DEPTHS)
+        return extrapolated((few, more), DEPTHS, target.layers, self.device)
+
+    def _read(self, recipe: Recipe) -> Reading:
+        compiled = compile_program(recipe, self.store, self.report, self.timeout_s)
+        text = compiled.text(self.store.folder) if compiled.state == "ok" else ""
+        return read(compiled, recipe, text, self.device, self.assumptions)
+
+
+def programs_of(scenario: Scenario) -> tuple[ProgramName, ...]:
+    """The programs that a scenario has: without a draft model only those of the target."""
+    drafts = scenario.draft_model is not None and scenario.lookahead > 0
+    return tuple(name for name in PROGRAMS if drafts or name in ("prefill", "plain_step"))
+
+
+def recipes(scenario: Scenario, programs: Iterable[ProgramName], device: Device) -> list[Recipe]:
+    """Every program in the variants that it is compiled in."""
+    found = []
+    for program in programs:
+        variants = {"round": ROUND_VARIANTS, "prefill": PREFILL_VARIANTS}.get(program, VARIANTS)
+        found += [recipe_of(scenario, program, device.topology, variant) for variant in variants]
+    return found
+
+
+def best(readings: Sequence[Reading]) -> Reading:
+    """Of one program's variants the one whose replay takes least at the datasheet's rate, or that moves least."""
+    fitting = [reading for reading in readings if reading.state == "ok"]
+    return min(fitting or readings, key=_cost)
+
+
+def _cost(reading: Reading) -> float:
+    if reading.estimated:
+        return float(reading.estimated["without_collectives"]["datasheet"]["total_s"])
+    return float(reading.known.get("hbm_bytes", 0))
+
+
+def _with_layers(recipe: Recipe, target: ModelSpec, layers: int) -> Recipe:
+    return replace(recipe, target=target.model_copy(update={"layers": layers}))
