@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simulator.cli.compare import of_compiled
 from simulator.cli.files import ready, records_json, write
 from simulator.cli.measure import default_folder
 from simulator.cli.options import AsJson, File, OutFolder, Settings
@@ -166,8 +167,7 @@ def _told(record: RunRecord) -> list[str]:
 
     (view,) = compare.views([record])
     programs: list[dict[str, Any]] = record.provenance["programs"]
-    names: dict[str, str] = record.provenance["chosen"]
-    best = [each for each in programs if each["variant"] == names[each["program"]]]
+    best = compare.chosen(record)
     versions = ", ".join(f"{name} {version}" for name, version in record.provenance["versions"].items())
     lines = [
         *tables.wrapped(compare.question([view])),
@@ -180,6 +180,8 @@ def _told(record: RunRecord) -> list[str]:
     lines += ["", shown.text()] if shown.rows else []
     shown = tables.assumed(best)
     lines += ["", shown.text(), *tables.wrapped(*tables.assumed_words(best))] if shown.rows else []
+    for section in of_compiled(compare.compared(compare.label(view), view.scenario, best)):
+        lines += ["", section]
     return [*lines, ""]
 
 

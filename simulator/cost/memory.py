@@ -112,10 +112,13 @@ def _fullest(model: ModelSpec, stages: int) -> float:
 
 def _of_draft(scenario: Scenario, draft: ModelSpec) -> dict[str, float]:
     degree, tile = scenario.deployment.draft_degree, scenario.deployment.hardware.tile
-    return {
+    terms = {
         "draft weights": _weights(draft, degree, tile, 1, 1, 1),
         "draft KV cache": _cache(draft, degree, tile, scenario.workload.batch, scenario.cache_positions),
     }
+    if tables := _distances(draft, degree, tile, scenario.cache_positions):
+        terms["draft products of distances"] = tables
+    return terms
 
 
 def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int, parts: int) -> float:

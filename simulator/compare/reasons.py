@@ -1,0 +1,326 @@
+"""The one table of known reasons why a compiled program's counts are not those of the cost model.
+
+A reason is not a word but an amount: what it adds to the predicted count, at least and at most. A difference is
+explained only where the compiled count lies within what the reasons of its part allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from simulator.compare.counts import Change, Counted, Program
+from simulator.cost.counted import LOGIT_BYTES
+from simulator.cost.shape import Pass, Shape, tiled
+
+Quantity = Literal["flop", "bytes", "collectives", "collective bytes", "memory"]
+Bounds = tuple[float, float]
+"""The least and the most that a count may be."""
+
+CACHED = ("attention", "distances")
+UNCOUNTED, IN_ALL = "uncounted", "in all"
+"""Parts that the cost model has no operation for, together; and everything together."""
+LEAST_ROWS = 2
+"""`Lowering.min_rows` of the runtime on a TPU."""
+LEAST_NEW = 8
+"""`Lowering.min_new` of the runtime on a TPU; also the rows of a tile of memory."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One count of one program."""
+
+    program: Program
+    quantity: Quantity
+    part: str
+    predicted: float
+    compiled: float
+    whole: float
+    """What is predicted of all parts together."""
+
+    @property
+    def counted(self) -> Counted:
+        """What the cost model counts of it."""
+        return "flop" if self.quantity == "flop" else "bytes"
+
+    @property
+    def prefill(self) -> bool:
+        """Whether it is of a prefill."""
+        return self.program.name == "prefill"
+
+    def ratio(self, change: Change, before: Change | None = None) -> float:
+        """By what factor a change of the passes changes this count."""
+        old, new = (self.program.amounts(self.counted, each).get(self.part, 0.0) for each in (before, change))
+        return new / old if old else 1.0
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a count may differ, and by how much."""
+
+    name: str
+    words: str
+    quantities: tuple[Quantity, ...]
+    parts: tuple[str, ...]
+    """Of a model; all where empty."""
+    allow: Callable[[Case, Bounds], Bounds]
+    """The bounds with this reason, from those of the reasons before it."""
+
+    def applies(self, case: Case) -> bool:
+        """Whether the count is of its kind."""
+        return case.quantity in self.quantities and (not self.parts or case.part in self.parts)
+
+
+def _scaled(bounds: Bounds, least: float, most: float) -> Bounds:
+    return bounds[0] * least, bounds[1] * most
+
+
+def _reading_allocated(case: Case) -> Change:
+    """The change to a pass over all S allocated positions, its own T among them."""
+    positions = case.program.asked["positions"]
+
+    def change(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
+        return shape, step if case.prefill else replace(step, positions=positions - step.tokens), tile
+
+    return change
+
+
+def _allocated(case: Case, bounds: Bounds) -> Bounds:
+    if case.prefill:
+        return bounds
+    factor = case.ratio(_reading_allocated(case))
+    return _scaled(bounds, factor, factor)
+
+
+def _masked(case: Case, bounds: Bounds) -> Bounds:
+    """Of a prefill all of the square, of a step at most S positions and a tile of new ones."""
+
+    def square(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
+        shape, step, tile = before(shape, step, tile)
+        shape = replace(shape, causal=False)
+        if case.prefill:
+            return shape, step, tile
+        new = tiled(step.tokens, LEAST_NEW) - step.tokens
+        return shape, replace(step, positions=step.positions + step.tokens + new), tile
+
+    before = _reading_allocated(case)
+    factor = case.ratio(square, before)
+    return _scaled(bounds, factor if case.prefill else 1.0, factor)
+
+
+def _all_distances(case: Case, bounds: Bounds) -> Bounds:
+    if not case.prefill:
+        return bounds
+    factor = case.program.asked["positions"] / case.program.asked["tokens"]
+    return _scaled(bounds, factor, factor)
+
+
+def _padded_rows(case: Case, bounds: Bounds) -> Bounds:
+    def padded(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
+        most = max(float(step.rows), float(LEAST_ROWS))
+        # Rows of the head are its own.
+        return shape, replace(step, batch=most / step.tokens), tile
+
+    if case.part == "head":
+        rows = min(float(run.step.forward.head_rows) for run in case.program.runs)
+        return _scaled(bounds, 1.0, max(LEAST_ROWS / rows, 1.0) if rows else 1.0)
+    return _scaled(bounds, 1.0, case.ratio(padded))
+
+
+def _tile(case: Case, bounds: Bounds) -> Bounds:
+    """Between no padding at all and whole tiles."""
+
+    def untiled(shape: Shape, step: Pass, _: int) -> tuple[Shape, Pass, int]:
+        return shape, step, 1
+
+    return _scaled(bounds, case.ratio(untiled), 1.0)
+
+
+def _written_back(case: Case, bounds: Bounds) -> Bounds:
+    copies = case.program.known["cache_copies"]
+    size = sum(each["payload_bytes"] * each["count"] for each in copies if each["how"] == "written back")
+    return bounds[0] + size, bounds[1] + size
+
+
+def _appended(case: Case, bounds: Bounds) -> Bounds:
+    """Whole tiles of memory in place of single positions, and one more where they lie across two; not read again."""
+    if case.prefill:
+        return bounds
+
+    def new_alone(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
+        return shape, replace(step, positions=0, tokens=2 * (tiled(step.tokens, LEAST_NEW) + LEAST_NEW)), tile
+
+    return bounds[0], bounds[1] + case.program.amounts("bytes", new_alone)["attention"]
+
+
+def _stacked(case: Case, bounds: Bounds) -> Bounds:
+    """New keys and values of all layers, written or read once more."""
+    if not case.program.variant.startswith("scanned"):
+        return bounds
+
+    def new_alone(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
+        return shape, replace(step, positions=0, tokens=tiled(step.tokens, LEAST_NEW)), tile
+
+    return bounds[0], bounds[1] + case.program.amounts("bytes", new_alone)["attention"]
+
+
+def _kept_on_chip(case: Case, bounds: Bounds) -> Bounds:
+    """What a loop of draft steps need not fetch again: of a part all of it, as far as on-chip memory goes."""
+    repeated = [run for run in case.program.runs if run.times > 1]
+    size = case.program.runs[0].step.machine.profile.peaks.on_chip_memory
+    if size is None:
+        return bounds
+    saved = 0.0
+    for run in repeated:
+        part = replace(case.program, runs=(replace(run, times=1),)).amounts("bytes").get(case.part, 0.0)
+        saved += run.times * min(part, size.value_bytes)
+    return bounds[0] - saved, bounds[1]
+
+
+def _activations(case: Case, bounds: Bounds) -> Bounds:
+    """What stands between the matrices of a layer, and the logits: in float32, written and read."""
+    most = 0.0
+    for run in case.program.runs:
+        shape, step = run.step.shape, run.step.forward
+        inner = (2 * shape.d_ff + 2 * shape.heads * shape.head_dim) / step.columns
+        layers = float(tiled(step.rows, LEAST_NEW)) * shape.layers * (4 * shape.d_model + inner)
+        most += run.times * 2 * LOGIT_BYTES * (layers + float(tiled(step.head_rows, LEAST_NEW)) * shape.vocabulary)
+    return bounds[0], bounds[1] + most
+
+
+def _gather_as_reduce(case: Case, bounds: Bounds) -> Bounds:
+    """As many gathers less as there are all-reduces in their place."""
+    place, kind = case.part.split(" ", 1)
+    found = [each for each in case.program.known["collectives"] if each["place"] == place]
+    reduces = sum(each["count"] for each in found if each["kind"] == "all-reduce")
+    predicted = case.program.collectives()
+    gathers = sum(count for (at, what, _), count in predicted.items() if at == place and what == "all-gather")
+    own = sum(count for (at, what, _), count in predicted.items() if at == place and what == "all-reduce")
+    instead = min(max(reduces - own, 0.0), gathers)
+    change = {"all-gather": -instead, "all-reduce": instead}.get(kind, 0.0)
+    return bounds[0] + change, bounds[1] + change
+
+
+def _code(case: Case, bounds: Bounds) -> Bounds:
+    size = case.program.known["memory"]["code_bytes"]
+    return bounds[0] + size, bounds[1] + size
+
+
+REASONS = (
+    Reason(
+        "allocated",
+        "the program reads every allocated position of a cache of fixed size; the calibration counts those in use",
+        ("flop", "bytes"),
+        CACHED,
+        _allocated,
+    ),
+    Reason(
+        "masked",
+        "scores of keys that lie ahead of a token are computed and masked: the whole square of a prefill, of a step "
+        "all allocated positions and a tile of new keys",
+        ("flop",),
+        ("attention",),
+        _masked,
+    ),
+    Reason(
+        "all distances",
+        "a prefill multiplies its queries with the products of all allocated distances",
+        ("flop", "bytes"),
+        ("distances",),
+        _all_distances,
+    ),
+    Reason(
+        "two rows",
+        "one row is padded to two, since the compiler would take one row from the matrix units to the vector unit",
+        ("flop",),
+        (),
+        _padded_rows,
+    ),
+    Reason(
+        "no tiles",
+        "the cost model charges whole tiles of the matrix units; the program's FLOP are counted without padding",
+        ("flop",),
+        (),
+        _tile,
+    ),
+    Reason(
+        "turned",
+        "the compiler turns an array so that the axis that needs less padding is cut into tiles",
+        ("bytes", "memory"),
+        (),
+        _tile,
+    ),
+    Reason(
+        "written back",
+        "the cache of some layers is brought into on-chip memory, appended to there and written back whole",
+        ("bytes",),
+        ("attention",),
+        _written_back,
+    ),
+    Reason(
+        "appended",
+        "new keys and values are written in whole tiles of memory",
+        ("bytes",),
+        ("attention",),
+        _appended,
+    ),
+    Reason(
+        "stacked",
+        "a scan over layers stacks their new keys and values before they are appended",
+        ("bytes",),
+        ("attention", UNCOUNTED),
+        _stacked,
+    ),
+    Reason(
+        "on chip",
+        "what of the draft's weights fits in on-chip memory is not fetched again for every draft step",
+        ("bytes",),
+        (),
+        _kept_on_chip,
+    ),
+    Reason(
+        "activations",
+        "activations and logits that do not stay on chip pass through HBM, which the cost model does not count",
+        ("bytes",),
+        (UNCOUNTED,),
+        _activations,
+    ),
+    Reason(
+        "as reduce",
+        "the compiler gathers the logits of one row by an all-reduce of the whole row, zeros but for a chip's own part",
+        ("collectives",),
+        (),
+        _gather_as_reduce,
+    ),
+    Reason(
+        "code",
+        "the program itself lies in HBM; the cost model counts no code",
+        ("memory",),
+        (IN_ALL,),
+        _code,
+    ),
+)
+"""In the order in which they change a count."""
+
+
+def explained(case: Case, tolerance: float) -> tuple[Reason, ...] | None:
+    """The fewest reasons that explain a count to ``tolerance``; None where all of them do not.
+
+    One after the other is left out, from the last, so that exact amounts stay before those that are only a range.
+    """
+    known = [reason for reason in REASONS if reason.applies(case)]
+    if not _within(case, known, tolerance):
+        return None
+    for reason in reversed(known.copy()):
+        fewer = [each for each in known if each is not reason]
+        if _within(case, fewer, tolerance):
+            known = fewer
+    return tuple(known)
+
+
+def _within(case: Case, reasons: Sequence[Reason], tolerance: float) -> bool:
+    bounds = (case.predicted, case.predicted)
+    for reason in reasons:
+        bounds = reason.allow(case, bounds)
+    return bounds[0] - tolerance <= case.compiled <= bounds[1] + tolerance
