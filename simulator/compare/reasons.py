@@ -207,6 +207,12 @@ def _code(case: Case, bounds: Bounds) -> Bounds:
     return bounds[0] + size, bounds[1] + size
 
 
+def _buffers_on_chip(case: Case, bounds: Bounds) -> Bounds:
+    size = case.program.runs[0].step.machine.profile.peaks.on_chip_memory
+    buffers = case.program.memory()["buffers"]
+    return bounds[0] - (min(buffers, size.value_bytes) if size is not None else 0.0), bounds[1]
+
+
 REASONS = (
     Reason(
         "allocated",
@@ -299,6 +305,13 @@ REASONS = (
         ("memory",),
         (IN_ALL,),
         _code,
+    ),
+    Reason(
+        "buffers on chip",
+        "activations that fit in on-chip memory take no HBM; the cost model counts them all",
+        ("memory",),
+        ("buffers", IN_ALL),
+        _buffers_on_chip,
     ),
 )
 """In the order in which they change a count."""
