@@ -85,7 +85,7 @@ class Program:
 
     def memory(self) -> dict[str, float]:
         """Bytes of a chip by what they are for, as far as the program has it, its buffers together."""
-        terms = memory_terms(self.scenario)
+        terms = memory_terms(self.scenario if self.name == "round" else _sampled(self.scenario))
         held = [name for name, size in self.known["memory"]["argument_parts_bytes"].items() if size and name in _MEMORY]
         found = {name: sum(terms.get(term, 0.0) for term in _MEMORY[name]) for name in held}
         buffers = PREFILL_BUFFERS if self.name == "prefill" else BUFFERS
@@ -116,6 +116,12 @@ def _on_chips(scenario: Scenario, degrees: Mapping[str, int]) -> Scenario:
     # No links, no times: a slice of another size has other links, and the calibration may not know it.
     moved = deployment.model_copy(update={**placed, "calibration": None})
     return scenario.model_copy(update={"deployment": moved})
+
+
+def _sampled(scenario: Scenario) -> Scenario:
+    """The scenario of a program that gathers logits, though greedy decoding would not."""
+    decoding = scenario.decoding
+    return scenario.model_copy(update={"decoding": decoding.model_copy(update={"temperature": 1.0})})
 
 
 def _runs(steps: Steps, name: str, asked: Mapping[str, Any]) -> Iterator[Run]:

@@ -6,6 +6,7 @@ explained only where the compiled count lies within what the reasons of its part
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -144,14 +145,16 @@ def _written_back(case: Case, bounds: Bounds) -> Bounds:
 
 
 def _appended(case: Case, bounds: Bounds) -> Bounds:
-    """Whole tiles of memory in place of single positions, and one more where they lie across two; not read again."""
+    """Whole tiles of positions, and one more where they lie across two, read and written."""
     if case.prefill:
         return bounds
 
-    def new_alone(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
-        return shape, replace(step, positions=0, tokens=2 * (tiled(step.tokens, LEAST_NEW) + LEAST_NEW)), tile
+    def tiles_alone(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
+        # Where a head is narrower than a tile, positions lie along the columns of tiles, which are more.
+        positions = max(LEAST_NEW, tile) if shape.head_dim % tile else LEAST_NEW
+        return shape, replace(step, positions=0, tokens=2 * (tiled(step.tokens, positions) + positions)), tile
 
-    return bounds[0], bounds[1] + case.program.amounts("bytes", new_alone)["attention"]
+    return bounds[0], bounds[1] + case.program.amounts("bytes", tiles_alone)["attention"]
 
 
 def _stacked(case: Case, bounds: Bounds) -> Bounds:
@@ -168,14 +171,18 @@ def _stacked(case: Case, bounds: Bounds) -> Bounds:
 def _kept_on_chip(case: Case, bounds: Bounds) -> Bounds:
     """What a loop of draft steps need not fetch again: of a part all of it, as far as on-chip memory goes."""
     repeated = [run for run in case.program.runs if run.times > 1]
-    size = case.program.runs[0].step.machine.profile.peaks.on_chip_memory
-    if size is None:
-        return bounds
+    limit = _on_chip_bytes(case)
     saved = 0.0
     for run in repeated:
         part = replace(case.program, runs=(replace(run, times=1),)).amounts("bytes").get(case.part, 0.0)
-        saved += run.times * min(part, size.value_bytes)
+        saved += run.times * min(part, limit)
     return bounds[0] - saved, bounds[1]
+
+
+def _on_chip_bytes(case: Case) -> float:
+    """On-chip memory; no limit where the profile does not say how much there is."""
+    size = case.program.runs[0].step.machine.profile.peaks.on_chip_memory
+    return size.value_bytes if size is not None else math.inf
 
 
 def _activations(case: Case, bounds: Bounds) -> Bounds:
@@ -208,9 +215,7 @@ def _code(case: Case, bounds: Bounds) -> Bounds:
 
 
 def _buffers_on_chip(case: Case, bounds: Bounds) -> Bounds:
-    size = case.program.runs[0].step.machine.profile.peaks.on_chip_memory
-    buffers = case.program.memory()["buffers"]
-    return bounds[0] - (min(buffers, size.value_bytes) if size is not None else 0.0), bounds[1]
+    return bounds[0] - min(case.program.memory()["buffers"], _on_chip_bytes(case)), bounds[1]
 
 
 REASONS = (
@@ -251,13 +256,6 @@ REASONS = (
         _tile,
     ),
     Reason(
-        "turned",
-        "the compiler turns an array so that the axis that needs less padding is cut into tiles",
-        ("bytes", "memory"),
-        (),
-        _tile,
-    ),
-    Reason(
         "written back",
         "the cache of some layers is brought into on-chip memory, appended to there and written back whole",
         ("bytes",),
@@ -266,7 +264,8 @@ REASONS = (
     ),
     Reason(
         "appended",
-        "new keys and values are written in whole tiles of memory",
+        "new keys and values are read and written in whole tiles of memory: of 8 positions, or where a head is narrower "
+        "than a tile, of as many positions as a tile has columns",
         ("bytes",),
         ("attention",),
         _appended,
