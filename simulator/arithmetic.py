@@ -17,7 +17,7 @@ from simulator.cost.extra import STATE_BYTES
 from simulator.cost.layout import Collective, links_along
 from simulator.cost.operations import CACHED, cached_positions, operations
 from simulator.cost.roofline import OperationTime, bandwidth, row_factor
-from simulator.cost.shape import Pass, Shape, in_rows, query_heads, split, stored, tiled, wide
+from simulator.cost.shape import Pass, Shape, in_rows, query_heads, split, stored, wide
 from simulator.cost.step import LOOPED, footprint, kv_bandwidth
 from simulator.spec.hardware import AllReduceCost, SamplingCost
 from simulator.steps import Step, Steps
@@ -211,7 +211,7 @@ def _output(shape: Shape, step: Pass, tile: int) -> Factors:
 
 def _kv(shape: Shape, step: Pass, tile: int) -> Factors:
     if shape.latent is not None:
-        row = float(tiled(shape.latent.kv_rank + shape.latent.rotary_dim, tile))
+        row = float(in_rows(shape.latent.kv_rank + shape.latent.rotary_dim, tile))
         kept = [(row, "compressed")]
     else:
         kept = [
@@ -275,7 +275,7 @@ def _experts(shape: Shape, step: Pass, tile: int) -> Factors:
 
 
 def _encoded(shape: Shape, step: Pass, tile: int) -> Factors:
-    kv_heads, size = float(split(shape.kv_heads, step.chips)), float(tiled(shape.head_dim, tile))
+    kv_heads, size = float(split(shape.kv_heads, step.chips)), float(in_rows(shape.head_dim, tile))
     read = [(float(step.batch), "sequences"), (float(step.encoded), "encoded positions"), (2.0, "")]
     return [*_layers(shape), *read, (kv_heads, "KV heads"), (size, ""), (float(shape.kv_bytes), "B")]
 

@@ -75,7 +75,7 @@ def compile_programs(  # noqa: PLR0913, PLR0917
             records.append(_record(point, readings, versions()))
             write(folder / "compiled.json", records_json(records))
     if as_json:
-        typer.echo(records_json(records))
+        typer.echo(records_json(records, compared=_compared(records)))
     else:
         for record in records:
             typer.echo("\n".join(_told(record)))
@@ -160,6 +160,12 @@ def _override(latency: str | None, bandwidth: str | None) -> Override | None:
         except UnitProblem as error:
             raise ConfigError((Problem(option, 0, 0, "", str(text), str(error)),)) from error
     return Override(*values)
+
+
+def _compared(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    from simulator import compare
+
+    return [each.to_json() for each in compare.compare(records).compiled]
 
 
 def _told(record: RunRecord) -> list[str]:

@@ -154,7 +154,7 @@ def _memory(program: Program) -> Iterator[Count]:
     whole = sum(predicted.values())
     compiled = memory["argument_parts_bytes"] | {"buffers": memory["temporaries_bytes"] + memory["outputs_bytes"]}
     for part, size in predicted.items():
-        yield _count(program, "memory", part, size, compiled[part], whole if part == "buffers" else size)
+        yield _count(program, "memory", part, size, compiled.get(part, 0), whole if part == "buffers" else size)
     yield _count(program, "memory", IN_ALL, whole, memory["total_bytes"])
 
 

@@ -86,8 +86,10 @@ class Program:
     def memory(self) -> dict[str, float]:
         """Bytes of a chip by what they are for, as far as the program has it, its buffers together."""
         terms = memory_terms(self.scenario if self.name == "round" else _sampled(self.scenario))
-        held = [name for name, size in self.known["memory"]["argument_parts_bytes"].items() if size and name in _MEMORY]
-        found = {name: sum(terms.get(term, 0.0) for term in _MEMORY[name]) for name in held}
+        parts = self.known["memory"].get("argument_parts_bytes", {})
+        held = {name: sum(terms.get(term, 0.0) for term in names) for name, names in _MEMORY.items()}
+        own = {"round": ("target", "draft"), "draft_step": ("draft",)}.get(self.name, ("target",))
+        found = {name: size for name, size in held.items() if name.startswith(own) and (size or parts.get(name))}
         buffers = PREFILL_BUFFERS if self.name == "prefill" else BUFFERS
         return found | {"buffers": sum(terms[name] for name in buffers)}
 

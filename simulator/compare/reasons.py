@@ -210,7 +210,7 @@ def _gather_as_reduce(case: Case, bounds: Bounds) -> Bounds:
 
 
 def _code(case: Case, bounds: Bounds) -> Bounds:
-    size = case.program.known["memory"]["code_bytes"]
+    size = case.program.known["memory"].get("code_bytes", 0)
     return bounds[0] + size, bounds[1] + size
 
 
@@ -264,8 +264,8 @@ REASONS = (
     ),
     Reason(
         "appended",
-        "new keys and values are read and written in whole tiles of memory: of 8 positions, or where a head is narrower "
-        "than a tile, of as many positions as a tile has columns",
+        "new keys and values are read and written in whole tiles of memory: of 8 positions, or, where a head is "
+        "narrower than a tile, of as many positions as a tile has columns",
         ("bytes",),
         ("attention",),
         _appended,

@@ -32,10 +32,9 @@ def memory_terms(scenario: Scenario) -> dict[str, float]:
     if target.recurrent is not None:
         terms["recurrent states"] = _states(target, degree, scenario) * _fullest(target, stages)
     if target.encoder is not None:
-        encoded = split(target.kv_heads, degree) * float(tiled(target.head_dim, tile)) * target.kv_bytes
-        terms["keys and values of the encoder"] = (
-            2 * float(encoded) * target.layers * batch * scenario.workload.prompt_tokens
-        )
+        encoded = float(stored(scenario.workload.prompt_tokens, target.head_dim, tile)) * target.kv_bytes
+        heads = 2 * float(split(target.kv_heads, degree))
+        terms["keys and values of the encoder"] = heads * encoded * target.layers * batch
     if draft is not None and not deployment.own_draft_chips:
         terms |= _of_draft(scenario, draft)
     rows = batch * (scenario.lookahead + 1)
@@ -167,7 +166,7 @@ def _cache(model: ModelSpec, chips: int, tile: int, batch: int, positions: int) 
 
     def layer(kept: int) -> float:
         if (latent := model.latent) is not None:
-            return kept * float(tiled(latent.kv_rank + latent.rotary_dim, tile))  # compressed, whole on every chip
+            return float(stored(kept, latent.kv_rank + latent.rotary_dim, tile))  # compressed, whole on every chip
         return heads * float(stored(kept, model.head_dim, tile))
 
     return (unbounded * layer(positions) + model.window_layers * layer(windowed)) * model.kv_bytes * batch

@@ -133,36 +133,35 @@ def _latent(shape: Shape, latent: Latent, step: Pass, tile: Number) -> list[Oper
     form; a prefill expands its own tokens.
     """
     heads = split(shape.heads, step.chips)
-    key, rank, width = shape.head_dim + latent.rotary_dim, latent.kv_rank, tiled(shape.d_model, tile)
+    key, rank = shape.head_dim + latent.rotary_dim, latent.kv_rank
     rows, each, layers, chips = step.rows, shape.weight_bytes, shape.layers, step.chips
 
     def matrix(name: str, contract: Number, out: Number, whole: Number) -> Operation:
-        return Matrix(contract, out, whole, layers, rows, each).operation(name, chips)
+        return Matrix(contract, out, whole, layers, rows, each, tile).operation(name, chips)
 
     compressed = np.asarray(latent.query_rank > 0)
     into = np.where(compressed, latent.query_rank, shape.d_model)
-    query = np.where(compressed, width * tiled(latent.query_rank, tile), 0.0)
     down = rank + latent.rotary_dim
     per_head = np.where(np.asarray(step.positions) > 0, 2 * rank + latent.rotary_dim, key + latent.value_dim)
     scores = 2 * rows * _attended(shape, step) * per_head
     return [
         # Compression lies on every chip whole: what it repeats is executed, and no part of the model.
-        matrix("compress", 1, query + width * tiled(down, tile), shape.d_model * (latent.query_rank + down)),
-        matrix("queries", tiled(into, tile), heads * tiled(key, tile), into * shape.heads * key),
+        matrix("compress", shape.d_model, latent.query_rank + down, shape.d_model * (latent.query_rank + down)),
+        matrix("queries", into, heads * key, into * shape.heads * key),
         matrix(
             "expand",
-            tiled(rank, tile),
-            heads * (tiled(shape.head_dim, tile) + tiled(latent.value_dim, tile)),
+            rank,
+            heads * (shape.head_dim + latent.value_dim),
             rank * shape.heads * (shape.head_dim + latent.value_dim),
         ),
         Operation(
             "attention",
-            np.asarray(cached_positions(shape, step) * tiled(down, tile) * shape.kv_bytes),
+            np.asarray(cached_positions(shape, step) * in_rows(down, tile) * shape.kv_bytes),
             np.asarray(scores * heads),
             np.asarray(scores * shape.heads / chips),
             rows,
         ),
-        matrix("output", heads * tiled(latent.value_dim, tile), width, shape.heads * latent.value_dim * shape.d_model),
+        matrix("output", heads * latent.value_dim, shape.d_model, shape.heads * latent.value_dim * shape.d_model),
     ]
 
 

@@ -67,7 +67,7 @@ def compiled_times(comparison: CompiledComparison) -> Table:
     note = (
         "floor: weights and used cache once a pass at datasheet bandwidth, as predicted; work: matrices and\n"
         "attention, which is what a replay has; slower: the replay at the compiler's own bandwidth; coll.:\n"
-        "collectives, of a replay at assumed prices; overhead: sampling, steps and layers, which no program has"
+        "collectives, of a replay at assumed prices; overhead: sampling, steps, layers: no program has it"
     )
     rows = tuple(_times_row(each, scale) for each in times)
     return Table("compiled against predicted: time of one call", columns, rows, note).without_empty_columns()
