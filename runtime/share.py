@@ -51,7 +51,11 @@ class Share:
 
     def gather_last(self, part: jax.Array) -> jax.Array:
         """All chips' parts of the last axis, side by side."""
-        return lax.all_gather(part, self.axes, axis=part.ndim - 1, tiled=True) if self.chips > 1 else part
+        if self.chips == 1:
+            return part
+        # Gathered along an axis of their own: XLA:TPU sums a row of zeros with each part in it where that is shorter.
+        parts = lax.all_gather(part, self.axes)
+        return jnp.moveaxis(parts, 0, -2).reshape(*part.shape[:-1], -1)
 
     def index(self) -> jax.Array:
         """This chip's number, 0 to X-1."""

@@ -64,14 +64,15 @@ def compile_programs(  # noqa: PLR0913, PLR0917
     from runtime.aot.store import versions
     from simulator.spec.load import load_scenario
 
-    points = load_scenario(file, settings or ())
+    moved = _moved_to(topology, file, settings or ()) if topology is not None else ()
+    points = load_scenario(file, (*(settings or ()), *moved))
     override = _override(collective_latency, collective_bandwidth)
     chosen = list(points) if sweep else [_own_point(points, file)]
     folder = ready(out or default_folder(points))
     records: list[RunRecord] = []
     with stage(f"compile: {chosen[0].scenario.name}") as report:
         for point in chosen:
-            readings = _read(point, _workshop(point, topology, folder, override, report, quick=quick), program)
+            readings = _read(point, _workshop(point, folder, override, report, quick=quick), program)
             records.append(_record(point, readings, versions()))
             write(folder / "compiled.json", records_json(records))
     if as_json:
@@ -84,18 +85,30 @@ def compile_programs(  # noqa: PLR0913, PLR0917
     _fail_by_lints(records)
 
 
-def _workshop(
-    point: Point, name: str | None, folder: Path, override: Override | None, report: Report, *, quick: bool
-) -> Workshop:
+def _moved_to(name: str, file: str, given: Sequence[str]) -> list[str]:
+    """Settings that make a scenario one of that slice, so that its record says what was compiled."""
+    from runtime.aot.topologies import topology
+    from simulator.spec.load import load_scenario
+
+    where = topology(name)
+    # Other settings may fit the slice alone.
+    points = load_scenario(file, [setting for setting in given if setting.startswith("deployment.hardware")])
+    deployment = points[0].scenario.deployment
+    settings = [f"deployment.chips={where.chips}", f"deployment.slice={'x'.join(map(str, where.lengths))}"]
+    if deployment.hardware.name != where.generation.profile:
+        settings += [f"deployment.hardware={where.generation.profile}", "deployment.calibration=null"]
+    return settings
+
+
+def _workshop(point: Point, folder: Path, override: Override | None, report: Report, *, quick: bool) -> Workshop:
     from runtime.aot.device import device_of
     from runtime.aot.plan import Workshop
     from runtime.aot.reading import Assumptions
     from runtime.aot.store import Store
-    from runtime.aot.topologies import topology, topology_of
+    from runtime.aot.topologies import topology_of
 
     deployment = point.scenario.deployment
-    where = topology(name) if name is not None else topology_of(deployment)
-    device = device_of(where, deployment.hardware)
+    device = device_of(topology_of(deployment), deployment.hardware)
     return Workshop(Store(folder / "programs"), device, Assumptions(override), report, quick=quick)
 
 

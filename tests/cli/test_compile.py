@@ -23,8 +23,7 @@ from tests.compiled_texts import CHIPS, module, text
 from tests.synthetic import ROOT
 
 CHINCHILLA = str(ROOT / "scenarios" / "chinchilla_70b_tpu_v4.yaml")
-TWO_LAYERS = ("--topology", "v4:2x2x1", "--set", "deployment.chips=4", "--set", "deployment.slice=2x2x1")
-TWO_LAYERS = (*TWO_LAYERS, "--set", "target.layers=2", "--program", "plain_step")
+TWO_LAYERS = ("--topology", "v4:2x2x1", "--set", "target.layers=2", "--program", "plain_step")
 Sps = Callable[..., Result]
 
 
@@ -94,6 +93,18 @@ def test_the_three_parts_are_told_and_kept(sps: Sps, compiler_that_makes: Callab
     assert found.metrics["memory_per_chip_bytes"] == 67_000_000 + 1_000_000 + 2_000_000 + 4_200_000 - 4_194_304
     assert set(found.provenance["programs"][0]) >= {"known", "estimated", "assumed", "findings"}
     assert not found.components
+    assert found.scenario["deployment"]["chips"] == 4
+    assert found.scenario["deployment"]["slice"] == "2x2x1"
+
+
+def test_another_generation_brings_its_profile(sps: Sps, compiler_that_makes: Callable[[str], list[Recipe]]) -> None:
+    asked = compiler_that_makes("right")
+    done = sps(CHINCHILLA, "--topology", "v5e:2x2", *TWO_LAYERS[2:], "--json")
+    assert done.exit_code == 0, done.output
+    (record,) = json.loads(done.stdout)["records"]
+    assert {recipe.topology for recipe in asked} == {"v5e:2x2"}
+    assert record["scenario"]["deployment"]["hardware"]["name"] == "tpu_v5e"
+    assert record["provenance"]["programs"][0]["estimated"]["clock_per_s"] == 1.5e9
 
 
 def test_the_sum_of_the_compilers_cycles_is_nowhere(
@@ -172,7 +183,7 @@ def test_quick_compiles_two_depths(sps: Sps, compiler_that_makes: Callable[[str]
     deep.insert(deep.index("--program"), "target.layers=80")
     done = sps(CHINCHILLA, *deep, "--quick")
     assert {recipe.target.layers for recipe in asked if recipe.target is not None} == {8, 16}
-    assert "from 8 and 16" in done.stdout
+    assert "extrapolated from 8 and 16 layers" in done.stdout
 
 
 def test_a_price_that_is_given_is_used(sps: Sps, compiler_that_makes: Callable[[str], list[Recipe]]) -> None:
@@ -188,7 +199,8 @@ def test_a_price_that_is_given_is_used(sps: Sps, compiler_that_makes: Callable[[
         (("--program", "training"), 2, "one of prefill, plain_step, draft_step, verify_step, round"),
         (("--topology", "v9:2x2"), 3, "no generation of that name"),
         (("--topology", "v4:2x2"), 3, "3 lengths"),
-        (("--topology", "v4:2x2x2", "--set", "deployment.tensor_parallel=16"), 3, "topology v4:2x2x2 has 8 devices"),
+        (("--topology", "v4:2x2x2", "--set", "deployment.tensor_parallel=16"), 2, "a divisor of chips, which is 8"),
+        (("--topology", "v4:2x2x2", "--set", "deployment.tensor_parallel=4"), 2, "accepts  chips, which is 8"),
         (("--collective-latency", "5"), 2, "accepts  a quantity in s"),
         (("--collective-bandwidth", "5 GB/s"), 2, "only together with --collective-latency"),
     ],

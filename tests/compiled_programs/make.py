@@ -11,7 +11,7 @@ Each is a step of a model of two layers on a v4:2x2x1, sharded as Megatron does,
     permuted         the residual stream goes to the next chip and back
     restacked        the cache goes through a scan and comes out as another buffer
 
-    PYTHONPATH=. python tests/compiled_programs/make.py      # needs jax and libtpu, and no TPU
+    PYTHONPATH=. python tests/compiled_programs/make.py [FOLDER]      # needs jax and libtpu, and no TPU
 
 Paths of source files are cut to their names: they would say where this ran.
 """
@@ -44,12 +44,13 @@ NAMES = ("right", "scanned", "rounds", "one_row", "three_reduces", "gathered", "
 
 
 def main() -> None:
-    """Write every file anew."""
+    """Write every file anew, here or into the folder that is named."""
+    folder = Path(sys.argv[1]) if sys.argv[1:] else HERE
     os.environ.update(VARIABLES)
     jax.config.update("jax_platforms", "cpu")
-    for name in sys.argv[1:] or NAMES:
+    for name in NAMES:
         text = compiled(name)
-        (HERE / f"{name}.hlo.gz").write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
+        (folder / f"{name}.hlo.gz").write_bytes(gzip.compress(text.encode(), compresslevel=9, mtime=0))
         sys.stdout.write(f"{name}: {len(text)} letters\n")
 
 
