@@ -8,6 +8,7 @@ agreement.py  rows -> bias and worst error by term; the order of two drafts
 compiled.py   a compiled program's counts against the cost model's, part by part
 counts.py     what the cost model counts of a compiled program
 reasons.py    the one table of known reasons why they differ, each with its amount
+allowed.py    those amounts
 timed.py      its replayed time against the predicted one
 """
 

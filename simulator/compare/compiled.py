@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from simulator.compare.allowed import IN_ALL, UNCOUNTED, Case, Quantity
 from simulator.compare.counts import Counted, Program, program_of
-from simulator.compare.reasons import IN_ALL, UNCOUNTED, Case, Quantity, explained
+from simulator.compare.reasons import explained
 from simulator.compare.timed import Times, times_of
 from simulator.spec.record import RunRecord
 from simulator.spec.scenario import Scenario

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from simulator.cli import app
 from simulator.compare import REASONS, TOLERANCE, CompiledComparison, Count, Reason, chosen, compare, compared
+from simulator.compare.allowed import LEAST_NEW, LEAST_ROWS, Case
 from simulator.compare.counts import program_of
-from simulator.compare.reasons import LEAST_NEW, LEAST_ROWS, Case, explained
+from simulator.compare.reasons import explained
 from simulator.predict import predict
 from simulator.spec.load import Point, load_scenario, scenario_from
 from simulator.spec.record import RunRecord
