@@ -5,6 +5,7 @@ Every line ends in seconds, and the lines of a component sum to it; the factors 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from simulator.cost.extra import STATE_BYTES
 from simulator.cost.layout import Collective, links_along
 from simulator.cost.operations import CACHED, cached_positions, operations
 from simulator.cost.roofline import OperationTime, bandwidth, row_factor
-from simulator.cost.shape import Pass, Shape, query_heads, split, tiled, wide
+from simulator.cost.shape import Pass, Shape, in_rows, query_heads, split, stored, wide
 from simulator.cost.step import LOOPED, footprint, kv_bandwidth
 from simulator.spec.hardware import AllReduceCost, SamplingCost
 from simulator.steps import Step, Steps
@@ -197,26 +198,26 @@ def _sampling_words(cost: SamplingCost, rows: float, vocabulary: float, sorts: b
 
 def _qkv(shape: Shape, step: Pass, tile: int) -> Factors:
     heads = float(shape.query_matrices * query_heads(shape, step.columns) + 2 * split(shape.kv_heads, step.columns))
-    size = float(tiled(shape.head_dim, tile))
-    return [_attending(shape), (_width(shape, step, tile), "wide"), (heads, "heads"), (size, ""), _weight(shape)]
+    columns = [(heads, "heads"), (float(shape.head_dim), "")]
+    return [_attending(shape), *_laid_out(_width(shape, step), columns, tile), _weight(shape)]
 
 
 def _output(shape: Shape, step: Pass, tile: int) -> Factors:
     if shape.latent is not None:
         return _whole("output")(shape, step, tile)
-    heads, size = float(query_heads(shape, step.columns)), float(tiled(shape.head_dim, tile))
-    return [_attending(shape), (heads, "heads"), (size, ""), (_width(shape, step, tile), "wide"), _weight(shape)]
+    columns = [(float(query_heads(shape, step.columns)), "heads"), (float(shape.head_dim), "")]
+    return [_attending(shape), *_laid_out(_width(shape, step), columns, tile), _weight(shape)]
 
 
 def _kv(shape: Shape, step: Pass, tile: int) -> Factors:
     if shape.latent is not None:
-        row = float(tiled(shape.latent.kv_rank + shape.latent.rotary_dim, tile))
+        row = float(in_rows(shape.latent.kv_rank + shape.latent.rotary_dim, tile))
         kept = [(row, "compressed")]
     else:
         kept = [
             (2.0, ""),
             (float(split(shape.kv_heads, step.attending)), "KV heads"),
-            (float(tiled(shape.head_dim, tile)), ""),
+            (float(in_rows(shape.head_dim, tile)), ""),
         ]
     attending = _attending(shape)
     positions = float(cached_positions(shape, step) / (step.batch * attending[0]))
@@ -233,7 +234,7 @@ def _distances(shape: Shape, step: Pass, tile: int) -> Factors:
     heads = float(query_heads(shape, step.chips))
     reach = (float(step.positions + step.tokens), "distances")
     bytes_each = (float(shape.activation_bytes), "B")
-    return [*_layers(shape), reach, (heads, "heads"), (float(tiled(shape.head_dim, tile)), ""), bytes_each]
+    return [*_layers(shape), reach, (heads, "heads"), (float(in_rows(shape.head_dim, tile)), ""), bytes_each]
 
 
 def _feed_forward(shape: Shape, step: Pass, tile: int) -> Factors:
@@ -245,15 +246,16 @@ def _shared(shape: Shape, step: Pass, tile: int) -> Factors:
 
 
 def _dense(shape: Shape, step: Pass, tile: int, size: float, layers: float) -> Factors:
-    out = float(tiled(split(size, step.columns), tile))
+    columns = [(float(split(size, step.columns)), "inner")]
     count = (float(shape.feed_forward_matrices), "matrices")
-    return [(float(layers), "layers"), count, (_width(shape, step, tile), "wide"), (out, "inner"), _weight(shape)]
+    return [(float(layers), "layers"), count, *_laid_out(_width(shape, step), columns, tile), _weight(shape)]
 
 
 def _router(shape: Shape, step: Pass, tile: int) -> Factors:
     count = float(shape.experts.count) if shape.experts else 0.0
     bytes_each = (float(shape.activation_bytes), "B")
-    return [(float(shape.expert_layers), "layers"), (_width(shape, step, tile), "wide"), (count, "experts"), bytes_each]
+    width = float(wide(shape, step, tile))
+    return [(float(shape.expert_layers), "layers"), (width, "wide"), (count, "experts"), bytes_each]
 
 
 def _experts(shape: Shape, step: Pass, tile: int) -> Factors:
@@ -262,19 +264,18 @@ def _experts(shape: Shape, step: Pass, tile: int) -> Factors:
         return []
     groups = step.expert_groups
     touched = float(busiest_group(experts, step.rows, groups))
-    out = float(tiled(split(experts.d_ff, step.chips / groups), tile))
+    columns = [(float(split(experts.d_ff, step.chips / groups)), "inner")]
     return [
         (float(experts.layers), "layers"),
         (touched, "experts touched" if groups == 1 else "experts touched in the busiest group"),
         (float(shape.feed_forward_matrices), "matrices"),
-        (_width(shape, step, tile), "wide"),
-        (out, "inner"),
+        *_laid_out(float(shape.d_model), columns, tile),
         (float(shape.weight_bytes if experts.weight_bytes is None else experts.weight_bytes), "B"),
     ]
 
 
 def _encoded(shape: Shape, step: Pass, tile: int) -> Factors:
-    kv_heads, size = float(split(shape.kv_heads, step.chips)), float(tiled(shape.head_dim, tile))
+    kv_heads, size = float(split(shape.kv_heads, step.chips)), float(in_rows(shape.head_dim, tile))
     read = [(float(step.batch), "sequences"), (float(step.encoded), "encoded positions"), (2.0, "")]
     return [*_layers(shape), *read, (kv_heads, "KV heads"), (size, ""), (float(shape.kv_bytes), "B")]
 
@@ -290,10 +291,10 @@ def _states(shape: Shape, step: Pass, _tile: int) -> Factors:
 
 
 def _head(shape: Shape, step: Pass, tile: int) -> Factors:
-    out = float(tiled(split(shape.vocabulary, step.columns), tile))
+    columns = [(float(split(shape.vocabulary, step.columns)), "tokens")]
     each = shape.weight_bytes if shape.head_bytes is None else shape.head_bytes
     heads = [(float(shape.lm_heads), "heads")] if shape.lm_heads > 1 else []
-    return [*heads, (_width(shape, step, tile), "wide"), (out, "tokens"), (float(each), "B")]
+    return [*heads, *_laid_out(_width(shape, step), columns, tile), (float(each), "B")]
 
 
 def _attending(shape: Shape) -> tuple[float, str]:
@@ -325,8 +326,16 @@ def _layers(shape: Shape) -> Factors:
     return [(float(shape.layers), "layers")]
 
 
-def _width(shape: Shape, step: Pass, tile: int) -> float:
-    return float(wide(shape, step, tile))
+def _width(shape: Shape, step: Pass) -> float:
+    """D as one chip has it."""
+    return float(split(shape.d_model, step.width_parts))
+
+
+def _laid_out(width: float, columns: Factors, tile: int) -> Factors:
+    """A matrix of ``width`` rows: its sides, or all of its numbers together where they are padded in memory."""
+    out = math.prod(value for value, _ in columns)
+    kept = float(stored(width, out, tile))
+    return [(width, "wide"), *columns] if kept == width * out else [(kept, "weights, padding included")]
 
 
 def _weight(shape: Shape) -> tuple[float, str]:

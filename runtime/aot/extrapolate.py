@@ -43,7 +43,8 @@ def _if_it_fits(reading: Reading, device: Device) -> Reading:
     if needed <= available:
         return reading
     memory = {"needed_gib": needed / 2**30, "available_gib": available / 2**30}
-    return replace(reading, state="does_not_fit", known={"memory": memory}, estimated={}, assumed={})
+    reduced = {"asked": reading.known["asked"], "memory": memory}
+    return replace(reading, state="does_not_fit", known=reduced, estimated={}, assumed={})
 
 
 def _line(few: Any, more: Any, weight: float) -> Any:

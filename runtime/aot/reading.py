@@ -96,20 +96,27 @@ def read(
     """
     assumptions = assumptions or Assumptions()
     named = compiled.program, compiled.topology, compiled.variant.words, compiled.state
-    memory = _memory(compiled)
+    shared = {"asked": _asked(recipe, device), "memory": _memory(compiled)}
     if compiled.state != "ok":
-        return Reading(*named, {"memory": memory}, {}, {}, ())
+        return Reading(*named, shared, {}, {}, ())
     module = parse(text)
     facts = known(module, compiled.devices, passes_of(recipe), reads_cache=recipe.program != "prefill")
     expected = expected_of(recipe)
     prices = device.prices(assumptions.override)
     return Reading(
         *named,
-        {"memory": memory} | _known(facts, expected, device, recipe),
+        shared | _known(facts, expected, device, recipe),
         _estimated(module, facts, device),
         _assumed(module, facts, device, prices, assumptions),
         tuple(findings(facts, expected)),
     )
+
+
+def _asked(recipe: Recipe, device: Device) -> Data:
+    """The sizes that the program was written down for, by which others count what it should do."""
+    degrees = {"target": recipe.target_degree, "draft": recipe.draft_degree}
+    sizes = {"batch": recipe.batch, "tokens": recipe.tokens, "positions": recipe.positions}
+    return sizes | {"degrees": degrees, "hardware": device.profile}
 
 
 def _memory(compiled: Compiled) -> Data:

@@ -40,6 +40,8 @@ _FREE = frozenset(
         "domain",
     }
 )
+_MOVES_NOTHING = (JOINED, "AllocateBuffer")
+"""Custom calls that name memory and move none: what was fetched apart as a whole, and a buffer to be filled."""
 _CUT = frozenset({"slice", "dynamic-slice", "gather"})
 _VIEWS = frozenset({"bitcast", "reshape"})
 
@@ -65,7 +67,7 @@ class Traffic:
 
 def traffic(module: Module, op: Operation) -> Traffic:
     """HBM bytes of one execution of a scheduled operation, the bodies of loops apart."""
-    if op.opcode in _FREE or (op.opcode == "custom-call" and JOINED in op.attributes):
+    if op.opcode in _FREE or (op.opcode == "custom-call" and any(name in op.attributes for name in _MOVES_NOTHING)):
         return Traffic()
     if is_transfer(module, op):
         return _transfer(op)

@@ -12,7 +12,7 @@ from simulator.cli.options import AsJson
 from simulator.errors import RefusedError
 
 if TYPE_CHECKING:
-    from simulator.compare import Comparison
+    from simulator.compare import Comparison, CompiledComparison
 
 _SHOWN_MISSING = 12
 
@@ -39,7 +39,7 @@ def compare(
         typer.echo(records_json(records, comparison=comparison.to_json()))
     else:
         typer.echo("\n".join([*_question(comparison), "", *told(comparison)]))
-    if not comparison.rows:
+    if not comparison.rows and not any(each.counts for each in comparison.compiled):
         raise RefusedError("nothing could be compared")
 
 
@@ -62,9 +62,18 @@ def told(comparison: Comparison) -> list[str]:
     sections += [tables.summaries(shown).text()] if shown and not single else []
     published = tables.published(comparison.published_rows)
     sections += [published.text()] if published.rows else []
+    sections += [text for each in comparison.compiled for text in of_compiled(each)]
     warnings = (*tables.status_lines(comparison), *tables.flag_lines(comparison), *tables.anchor_lines(comparison))
     sections += ["\n".join(tables.wrapped(*warnings))]
     sections += ["\n".join(tables.wrapped(*tables.derived_lines(comparison)))]
     missing = (f"not compared: {line}" for line in tables.missing_lines(comparison, _SHOWN_MISSING))
     sections += ["\n".join(tables.wrapped(*missing))]
     return "\n\n".join(section for section in sections if section).splitlines()
+
+
+def of_compiled(comparison: CompiledComparison) -> list[str]:
+    """What a compiled record says of the cost model's counts and times, in sections."""
+    from simulator import tables
+
+    found = [table.text() for table in tables.compiled_sections(comparison)]
+    return [*found, "\n".join(tables.wrapped(*tables.compiled_verdict(comparison)))] if found else []

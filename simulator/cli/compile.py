@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simulator.cli.compare import of_compiled
 from simulator.cli.files import ready, records_json, write
 from simulator.cli.measure import default_folder
 from simulator.cli.options import AsJson, File, OutFolder, Settings
@@ -75,7 +76,7 @@ def compile_programs(  # noqa: PLR0913, PLR0917
             records.append(_record(point, readings, versions()))
             write(folder / "compiled.json", records_json(records))
     if as_json:
-        typer.echo(records_json(records))
+        typer.echo(records_json(records, compared=_compared(records)))
     else:
         for record in records:
             typer.echo("\n".join(_told(record)))
@@ -174,13 +175,18 @@ def _override(latency: str | None, bandwidth: str | None) -> Override | None:
     return Override(*values)
 
 
+def _compared(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    from simulator import compare
+
+    return [each.to_json() for each in compare.compare(records).compiled]
+
+
 def _told(record: RunRecord) -> list[str]:
     from simulator import compare, tables
 
     (view,) = compare.views([record])
     programs: list[dict[str, Any]] = record.provenance["programs"]
-    names: dict[str, str] = record.provenance["chosen"]
-    best = [each for each in programs if each["variant"] == names[each["program"]]]
+    best = compare.chosen(record)
     versions = ", ".join(f"{name} {version}" for name, version in record.provenance["versions"].items())
     lines = [
         *tables.wrapped(compare.question([view])),
@@ -193,6 +199,8 @@ def _told(record: RunRecord) -> list[str]:
     lines += ["", shown.text()] if shown.rows else []
     shown = tables.assumed(best)
     lines += ["", shown.text(), *tables.wrapped(*tables.assumed_words(best))] if shown.rows else []
+    for section in of_compiled(compare.compared(compare.label(view), view.scenario, best)):
+        lines += ["", section]
     return [*lines, ""]
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.compare.agreement import Ranking, Summary, rankings, summaries
+from simulator.compare.compiled import CompiledComparison, chosen, compared
 from simulator.compare.flags import Flag, flags
 from simulator.compare.pairs import NotCompared, pairs
 from simulator.compare.rows import Row, published_rows, rows, unmet
-from simulator.compare.views import View, views
+from simulator.compare.views import View, label, views
 from simulator.spec.record import RunRecord
 
 
@@ -26,6 +27,8 @@ class Comparison:
     rankings: tuple[Ranking, ...]
     flags: tuple[Flag, ...]
     not_compared: tuple[NotCompared, ...]
+    compiled: tuple[CompiledComparison, ...] = ()
+    """What compiled records say of the cost model's counts, point by point."""
 
     @property
     def record_rows(self) -> tuple[Row, ...]:
@@ -45,6 +48,7 @@ class Comparison:
             "rankings": [dataclasses.asdict(ranking) | {"agrees": ranking.agrees} for ranking in self.rankings],
             "flags": [dataclasses.asdict(flag) | {"words": flag.words} for flag in self.flags],
             "not_compared": [dataclasses.asdict(item) for item in self.not_compared],
+            "compiled": [each.to_json() for each in self.compiled],
         }
 
 
@@ -60,7 +64,7 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
     items: list[Row | NotCompared] = [*missing]
     for index, pair in enumerate(found):
         items += rows(pair, flagged[index])
-    predictions = tuple(view for view in known if view.predicted)
+    predictions = tuple(view for view in known if view.predicted and view.record.kind != "compiled")
     for view in predictions:
         items += published_rows(view)
     items += unmet(predictions)
@@ -72,7 +76,14 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
         rankings=rankings(found),
         flags=tuple(dict.fromkeys(flag for group in flagged.values() for flag in group)),
         not_compared=_merged(item for item in items if isinstance(item, NotCompared)),
+        compiled=tuple(_of_compiled(view, known) for view in known if view.record.kind == "compiled"),
     )
+
+
+def _of_compiled(view: View, every: Sequence[View]) -> CompiledComparison:
+    """A compiled record against the cost model, by the calibration of a prediction of the same question if there is."""
+    predicted = (each for each in every if each.key == view.key and each.record.kind in ("analytic", "simulated"))
+    return compared(label(view), next(predicted, view).scenario, chosen(view.record))
 
 
 def _merged(items: Iterable[NotCompared]) -> tuple[NotCompared, ...]:

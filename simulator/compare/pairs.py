@@ -61,6 +61,8 @@ def _unusable(view: View) -> NotCompared:
 def _unmatched(alone: Sequence[View], views: Sequence[View]) -> Iterator[NotCompared]:
     """Why each lonely record is so: nothing like it, or a namesake that differs, and in what."""
     for view in alone:
+        if view.record.kind == "compiled":
+            continue  # it needs no partner: simulator.compare.compiled counts for it
         same_place = (
             other
             for other in views

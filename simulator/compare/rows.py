@@ -65,6 +65,8 @@ def rows(pair: Pair, flags: tuple[Flag, ...]) -> Iterator[Row | NotCompared]:
         else:
             codes = tuple(flag.code for flag in flags if flag.term == term)
             yield _row(pair.predicted, term, predicted[term], seen[term], pair.reference.record.kind, flags=codes)
+    if "compiled" in (pair.predicted.record.kind, pair.reference.record.kind):
+        return  # it has counts of its own, which simulator.compare.compiled compares
     for one, other, view in ((predicted, seen, pair.reference), (seen, predicted, pair.predicted)):
         # A distribution is missed once, not once for each of its parts.
         for name in dict.fromkeys(term.partition(".")[0] for term in one if term not in other):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.cost.shape import Array, Number
+from simulator.cost.shape import Array, Number, stored, tiled
 
 LOGIT_BYTES = 4.0  # logits are float32 whatever the weights are
 
@@ -28,7 +28,10 @@ class Operation:
 
 @dataclass(frozen=True)
 class Matrix:
-    """``contract`` x ``out`` weights on a chip, and how many they are of the model without padding."""
+    """``count`` matrices of ``contract`` x ``out`` weights on a chip, and how many they are of the model.
+
+    In memory they are padded as :func:`stored` says, in the matrix units along both sides.
+    """
 
     contract: Number
     out: Number
@@ -36,11 +39,15 @@ class Matrix:
     layers: Number
     rows: Array
     bytes_each: Number
+    tile: Number = 1
+    count: Number = 1
 
     def operation(self, name: str, chips: Number) -> Operation:
         """What it moves and computes as the operation ``name``."""
-        weights = np.asarray(self.contract, dtype=np.float64) * self.out * self.layers
+        number = np.asarray(self.layers, dtype=np.float64) * self.count
+        kept = number * stored(self.contract, self.out, self.tile)
+        multiplied = number * tiled(self.contract, self.tile) * tiled(self.out, self.tile)
         whole = np.asarray(self.whole, dtype=np.float64) * self.layers / chips
         return Operation(
-            name, weights * self.bytes_each, 2 * self.rows * weights, 2 * self.rows * whole, np.asarray(self.rows)
+            name, kept * self.bytes_each, 2 * self.rows * multiplied, 2 * self.rows * whole, np.asarray(self.rows)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.cost.counted import Matrix, Operation
-from simulator.cost.shape import Array, Number, Pass, Shape, query_heads, split, tiled
+from simulator.cost.shape import Array, Number, Pass, Shape, in_rows, query_heads, split, tiled
 
 STATE_BYTES = 4.0  # states are kept in float32
 
@@ -52,20 +52,21 @@ def encoder_attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]
     if not shape.attends_encoder:
         return []
     heads, kv_heads = query_heads(shape, step.chips), split(shape.kv_heads, step.chips)
-    size, width = tiled(shape.head_dim, tile), tiled(shape.d_model, tile)
+    size, width = shape.head_dim, shape.d_model
     whole = shape.d_model * shape.heads * shape.head_dim
     scores = 4 * step.rows * np.asarray(step.encoded, dtype=np.float64) * shape.layers
 
     def matrix(name: str, contract: Number, out: Number) -> Operation:
-        return Matrix(contract, out, whole, shape.layers, step.rows, shape.weight_bytes).operation(name, step.chips)
+        weights = Matrix(contract, out, whole, shape.layers, step.rows, shape.weight_bytes, tile)
+        return weights.operation(name, step.chips)
 
     read = np.asarray(step.batch, dtype=np.float64) * step.encoded * shape.layers
     return [
         matrix("encoder_queries", width, heads * size),
         Operation(
             "encoder_attention",
-            np.asarray(read * 2 * kv_heads * size * shape.kv_bytes),
-            np.asarray(scores * heads * size),
+            np.asarray(read * 2 * kv_heads * in_rows(size, tile) * shape.kv_bytes),
+            np.asarray(scores * heads * tiled(size, tile)),
             np.asarray(scores * shape.heads * shape.head_dim / step.chips),
             step.rows,
         ),
@@ -77,10 +78,10 @@ def encoder_keys(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
     """What an encoder hands on: keys and values of every layer of the decoder, made once of its output."""
     if np.all(np.asarray(shape.feeds) == 0):
         return []
-    out = 2 * split(shape.kv_heads, step.chips) * tiled(shape.head_dim, tile)
+    out = 2 * split(shape.kv_heads, step.chips) * shape.head_dim
     whole = 2 * shape.d_model * shape.kv_heads * shape.head_dim
-    width = tiled(shape.d_model, tile)
-    return [Matrix(width, out, whole, shape.feeds, step.rows, shape.weight_bytes).operation("encoder_keys", step.chips)]
+    weights = Matrix(shape.d_model, out, whole, shape.feeds, step.rows, shape.weight_bytes, tile)
+    return [weights.operation("encoder_keys", step.chips)]
 
 
 def hidden_states(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
@@ -100,9 +101,9 @@ def hidden_states(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
         found.append(projection.operation("hidden_states", step.chips))
     if reads.attention_inputs > 1:
         heads = query_heads(shape, step.chips) + 2 * split(shape.kv_heads, step.chips)
-        more = (reads.attention_inputs - 1) * width
+        more = (reads.attention_inputs - 1) * shape.d_model
         whole = (reads.attention_inputs - 1) * shape.d_model * (shape.heads + 2 * shape.kv_heads) * shape.head_dim
-        wider = Matrix(more, heads * tiled(shape.head_dim, tile), whole, 1, step.rows, shape.weight_bytes)
+        wider = Matrix(more, heads * shape.head_dim, whole, 1, step.rows, shape.weight_bytes, tile)
         found.append(wider.operation("wider_qkv", step.chips))
     return found
 

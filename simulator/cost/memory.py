@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from simulator.cost.counted import LOGIT_BYTES
 from simulator.cost.extra import STATE_BYTES
 from simulator.cost.operations import head, resident_weight_bytes
-from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
+from simulator.cost.shape import Pass, Shape, query_heads, split, stored, tiled
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
 from simulator.units import human_bytes
@@ -32,10 +32,9 @@ def memory_terms(scenario: Scenario) -> dict[str, float]:
     if target.recurrent is not None:
         terms["recurrent states"] = _states(target, degree, scenario) * _fullest(target, stages)
     if target.encoder is not None:
-        encoded = split(target.kv_heads, degree) * float(tiled(target.head_dim, tile)) * target.kv_bytes
-        terms["keys and values of the encoder"] = (
-            2 * float(encoded) * target.layers * batch * scenario.workload.prompt_tokens
-        )
+        encoded = float(stored(scenario.workload.prompt_tokens, target.head_dim, tile)) * target.kv_bytes
+        heads = 2 * float(split(target.kv_heads, degree))
+        terms["keys and values of the encoder"] = heads * encoded * target.layers * batch
     if draft is not None and not deployment.own_draft_chips:
         terms |= _of_draft(scenario, draft)
     rows = batch * (scenario.lookahead + 1)
@@ -112,10 +111,13 @@ def _fullest(model: ModelSpec, stages: int) -> float:
 
 def _of_draft(scenario: Scenario, draft: ModelSpec) -> dict[str, float]:
     degree, tile = scenario.deployment.draft_degree, scenario.deployment.hardware.tile
-    return {
+    terms = {
         "draft weights": _weights(draft, degree, tile, 1, 1, 1),
         "draft KV cache": _cache(draft, degree, tile, scenario.workload.batch, scenario.cache_positions),
     }
+    if tables := _distances(draft, degree, tile, scenario.cache_positions):
+        terms["draft products of distances"] = tables
+    return terms
 
 
 def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int, parts: int) -> float:
@@ -128,8 +130,8 @@ def _weights(model: ModelSpec, chips: int, tile: int, groups: int, stages: int, 
     if model.encoder is not None:
         layers += float(resident_weight_bytes(Shape.of_encoder(model), chips, tile, groups))
     if model.positions == "relative":
-        heads = float(query_heads(shape, chips)) * float(tiled(model.head_dim, tile))
-        layers += model.layers * width * heads * model.weight_bytes
+        heads = float(query_heads(shape, chips)) * model.head_dim
+        layers += model.layers * float(stored(model.d_model, heads, tile)) * model.weight_bytes
     norms = (model.layers * model.norm_parameters + model.d_model) * model.activation_bytes
     matrices = _embeddings(model, stages)
     embedding = matrices * float(head(shape, Pass(1, 1, 0, chips, width_parts=parts), tile).streamed_bytes)
@@ -155,17 +157,19 @@ def _states(model: ModelSpec, chips: int, scenario: Scenario) -> float:
 
 def _cache(model: ModelSpec, chips: int, tile: int, batch: int, positions: int) -> float:
     """Keys and values of every position, the K+1 slots of a round included; a window keeps its own positions only."""
-    if (latent := model.latent) is not None:
-        row = float(tiled(latent.kv_rank + latent.rotary_dim, tile))  # compressed, whole on every chip
-    else:
-        row = 2 * float(split(model.kv_heads, chips)) * float(tiled(model.head_dim, tile))
+    if not Shape.of(model).has_layers:
+        return 0.0
     # A windowed layer keeps its window and the slots of a round that may be taken back.
     windowed = min(positions, model.window.positions + 66) if model.window is not None else 0
     unbounded = model.layers - model.window_layers - model.recurrent_layers
-    kept = unbounded * positions + model.window_layers * windowed
-    if not Shape.of(model).has_layers:
-        return 0.0
-    return kept * row * model.kv_bytes * batch
+    heads = 2 * float(split(model.kv_heads, chips))
+
+    def layer(kept: int) -> float:
+        if (latent := model.latent) is not None:
+            return float(stored(kept, latent.kv_rank + latent.rotary_dim, tile))  # compressed, whole on every chip
+        return heads * float(stored(kept, model.head_dim, tile))
+
+    return (unbounded * layer(positions) + model.window_layers * layer(windowed)) * model.kv_bytes * batch
 
 
 def _distances(model: ModelSpec, chips: int, tile: int, positions: int) -> float:
@@ -173,7 +177,7 @@ def _distances(model: ModelSpec, chips: int, tile: int, positions: int) -> float
     if model.positions != "relative":
         return 0.0
     heads = float(query_heads(Shape.of(model), chips))
-    return model.layers * positions * heads * float(tiled(model.head_dim, tile)) * model.activation_bytes
+    return model.layers * heads * float(stored(positions, model.head_dim, tile)) * model.activation_bytes
 
 
 def _scores(model: ModelSpec, chips: int, rows: int, positions: int) -> float:

@@ -16,7 +16,20 @@ from simulator.cost import extra
 from simulator.cost.counted import LOGIT_BYTES, Matrix, Operation
 from simulator.cost.experts import busiest_group, touched_experts
 from simulator.cost.layout import Collective, embedding_collectives, layer_collectives
-from simulator.cost.shape import Array, Experts, Latent, Number, Pass, Shape, query_heads, split, tiled, wide
+from simulator.cost.shape import (
+    Array,
+    Experts,
+    Latent,
+    Number,
+    Pass,
+    Shape,
+    in_rows,
+    query_heads,
+    split,
+    stored,
+    tiled,
+    wide,
+)
 
 PICK_BYTES = 8.0  # a logit and a token
 CACHED = ("attention", "distances", "encoder_attention", "states")
@@ -44,7 +57,8 @@ def operations(shape: Shape, step: Pass, tile: Number = 1) -> list[Operation]:
 
 def _attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
     heads, kv_heads = query_heads(shape, step.columns), split(shape.kv_heads, step.columns)
-    size, width = tiled(shape.head_dim, tile), wide(shape, step, tile)
+    # Heads lie side by side in a matrix, so that only their sum is padded; in the matrix units each is, for attention.
+    size, width, multiplied = shape.head_dim, split(shape.d_model, step.width_parts), tiled(shape.head_dim, tile)
     # Attention over the cache may be split otherwise than the matrices: over sequences.
     asking, kept = query_heads(shape, step.attending), split(shape.kv_heads, step.attending)
     rows, each, layers = step.rows, shape.weight_bytes, shape.layers - shape.recurrent_layers
@@ -52,36 +66,37 @@ def _attention(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
     whole = shape.d_model * shape.heads * shape.head_dim
     whole_qkv = shape.d_model * (queries * shape.heads + 2 * shape.kv_heads) * shape.head_dim
     scores = 4 * rows * _attended(shape, step)
-    distances = [_distances(shape, step, heads * size)] if shape.relative else []
+    distances = [_distances(shape, step, heads, tile)] if shape.relative else []
+    out = (queries * heads + 2 * kv_heads) * size
     return [
-        Matrix(width, (queries * heads + 2 * kv_heads) * size, whole_qkv, layers, rows, each).operation(
-            "qkv", step.chips
-        ),
+        Matrix(width, out, whole_qkv, layers, rows, each, tile).operation("qkv", step.chips),
         Operation(
             "attention",
-            np.asarray(cached_positions(shape, step) / step.sequence_groups * 2 * kept * size * shape.kv_bytes),
-            np.asarray(scores / step.sequence_groups * asking * size),
+            np.asarray(
+                cached_positions(shape, step) / step.sequence_groups * 2 * kept * in_rows(size, tile) * shape.kv_bytes
+            ),
+            np.asarray(scores / step.sequence_groups * asking * multiplied),
             np.asarray(scores * shape.heads * shape.head_dim / step.chips),
             rows,
         ),
         *distances,
-        Matrix(heads * size, width, whole, layers, rows, each).operation("output", step.chips),
+        Matrix(heads * size, width, whole, layers, rows, each, tile).operation("output", step.chips),
     ]
 
 
-def _distances(shape: Shape, step: Pass, kept: Array) -> Operation:
+def _distances(shape: Shape, step: Pass, heads: Array, tile: Number) -> Operation:
     """Scores of distances: every query times the product of each layer's projection with every distance.
 
-    The products, ``kept`` = N H numbers for each of S + T distances, are the same for all sequences and do not change:
-    they are read once a step, and D x N x H weights are not.
+    The products, N H numbers for each of S + T distances, are the same for all sequences and do not change: they are
+    read once a step, and D x N x H weights are not.
     """
     reach = np.asarray(step.positions, dtype=np.float64) + step.tokens
-    products = shape.layers * reach * kept
+    products = shape.layers * reach * heads
     whole = shape.layers * reach * shape.heads * shape.head_dim / step.chips
     return Operation(
         "distances",
-        np.asarray(products * shape.activation_bytes),
-        np.asarray(2 * step.rows * products),
+        np.asarray(products * in_rows(shape.head_dim, tile) * shape.activation_bytes),
+        np.asarray(2 * step.rows * products * tiled(shape.head_dim, tile)),
         np.asarray(2 * step.rows * whole),
         step.rows,
     )
@@ -118,53 +133,52 @@ def _latent(shape: Shape, latent: Latent, step: Pass, tile: Number) -> list[Oper
     form; a prefill expands its own tokens.
     """
     heads = split(shape.heads, step.chips)
-    key, rank, width = shape.head_dim + latent.rotary_dim, latent.kv_rank, tiled(shape.d_model, tile)
+    key, rank = shape.head_dim + latent.rotary_dim, latent.kv_rank
     rows, each, layers, chips = step.rows, shape.weight_bytes, shape.layers, step.chips
 
     def matrix(name: str, contract: Number, out: Number, whole: Number) -> Operation:
-        return Matrix(contract, out, whole, layers, rows, each).operation(name, chips)
+        return Matrix(contract, out, whole, layers, rows, each, tile).operation(name, chips)
 
     compressed = np.asarray(latent.query_rank > 0)
     into = np.where(compressed, latent.query_rank, shape.d_model)
-    query = np.where(compressed, width * tiled(latent.query_rank, tile), 0.0)
     down = rank + latent.rotary_dim
     per_head = np.where(np.asarray(step.positions) > 0, 2 * rank + latent.rotary_dim, key + latent.value_dim)
     scores = 2 * rows * _attended(shape, step) * per_head
     return [
         # Compression lies on every chip whole: what it repeats is executed, and no part of the model.
-        matrix("compress", 1, query + width * tiled(down, tile), shape.d_model * (latent.query_rank + down)),
-        matrix("queries", tiled(into, tile), heads * tiled(key, tile), into * shape.heads * key),
+        matrix("compress", shape.d_model, latent.query_rank + down, shape.d_model * (latent.query_rank + down)),
+        matrix("queries", into, heads * key, into * shape.heads * key),
         matrix(
             "expand",
-            tiled(rank, tile),
-            heads * (tiled(shape.head_dim, tile) + tiled(latent.value_dim, tile)),
+            rank,
+            heads * (shape.head_dim + latent.value_dim),
             rank * shape.heads * (shape.head_dim + latent.value_dim),
         ),
         Operation(
             "attention",
-            np.asarray(cached_positions(shape, step) * tiled(down, tile) * shape.kv_bytes),
+            np.asarray(cached_positions(shape, step) * in_rows(down, tile) * shape.kv_bytes),
             np.asarray(scores * heads),
             np.asarray(scores * shape.heads / chips),
             rows,
         ),
-        matrix("output", heads * tiled(latent.value_dim, tile), width, shape.heads * latent.value_dim * shape.d_model),
+        matrix("output", heads * latent.value_dim, shape.d_model, shape.heads * latent.value_dim * shape.d_model),
     ]
 
 
 def _feed_forward(shape: Shape, step: Pass, tile: Number) -> list[Operation]:
-    width, count = wide(shape, step, tile), shape.feed_forward_matrices
+    width, count = split(shape.d_model, step.width_parts), shape.feed_forward_matrices
     found: list[Operation] = []
 
     def dense(name: str, size: Number, layers: Number) -> None:
-        out = tiled(split(size, step.columns), tile)
-        part = Matrix(count * width, out, count * shape.d_model * size, layers, step.rows, shape.weight_bytes)
+        whole, out = count * shape.d_model * size, split(size, step.columns)
+        part = Matrix(width, out, whole, layers, step.rows, shape.weight_bytes, tile, count)
         found.append(part.operation(name, step.chips))
 
     if shape.experts is None or np.any(np.asarray(shape.layers) > shape.expert_layers):
         dense("feed_forward", shape.d_ff, shape.layers - shape.expert_layers)
     if shape.experts is not None:
         router = Matrix(
-            width,
+            wide(shape, step, tile),
             shape.experts.count,
             shape.d_model * shape.experts.count,
             shape.experts.layers,
@@ -181,8 +195,9 @@ def _routed(shape: Shape, experts: Experts, step: Pass, tile: Number) -> Operati
     """The routed experts: streamed once each where touched; every token is multiplied with k of them."""
     groups = np.asarray(step.expert_groups, dtype=np.float64)
     touched = busiest_group(experts, step.rows, groups)
-    out = tiled(split(experts.d_ff, np.asarray(step.chips) / groups), tile)
-    expert = shape.feed_forward_matrices * tiled(shape.d_model, tile) * out * experts.layers
+    out = split(experts.d_ff, np.asarray(step.chips) / groups)
+    count = shape.feed_forward_matrices * experts.layers
+    expert = count * stored(shape.d_model, out, tile)
     # What the busiest group computes: its share of the touched experts is that of the tokens.
     every = touched_experts(experts, step.rows)
     assigned = step.rows * experts.per_token * touched / every
@@ -190,7 +205,7 @@ def _routed(shape: Shape, experts: Experts, step: Pass, tile: Number) -> Operati
     return Operation(
         "experts",
         np.asarray(touched * expert * (shape.weight_bytes if experts.weight_bytes is None else experts.weight_bytes)),
-        np.asarray(2 * assigned * expert),
+        np.asarray(2 * assigned * count * tiled(shape.d_model, tile) * tiled(out, tile)),
         np.asarray(2 * step.rows * experts.per_token * whole / step.chips),
         np.asarray(np.maximum(step.rows * experts.per_token / every, 1.0)),
     )
@@ -199,11 +214,10 @@ def _routed(shape: Shape, experts: Experts, step: Pass, tile: Number) -> Operati
 def head(shape: Shape, step: Pass, tile: Number = 1) -> Operation:
     """The LM head: D x V weights, ``2 B T D V`` FLOP; all of them, where a row has several."""
     each = shape.weight_bytes if shape.head_bytes is None else shape.head_bytes
-    out = tiled(split(shape.vocabulary, step.columns), tile)
-    width = wide(shape, step, tile)
+    out, width = split(shape.vocabulary, step.columns), split(shape.d_model, step.width_parts)
     # Where nobody wants logits, as of a draft that reads a prompt, nothing is read or multiplied.
     used = np.where(step.head_rows > 0, float(shape.lm_heads), 0.0)
-    part = Matrix(width, out, shape.d_model * shape.vocabulary, used, step.head_rows, each)
+    part = Matrix(width, out, shape.d_model * shape.vocabulary, used, step.head_rows, each, tile)
     return part.operation("head", step.chips)
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from simulator.spec.model import HiddenStates, ModelSpec, RecurrentAttention
 
 Array = npt.NDArray[np.float64]
+TILE_ROWS = 8
 Number = Any  # a float, an int or an array of them: everything here broadcasts
 
 
@@ -199,6 +200,21 @@ def split(amount: Number, chips: Number) -> Array:
 def tiled(size: Number, tile: Number) -> Array:
     """``size`` columns padded to whole tiles of the hardware."""
     return np.asarray(split(size, tile) * tile)
+
+
+def in_rows(size: Number, tile: Number) -> Array:
+    """``size`` entries along an axis that lies across the rows of tiles, which are eight."""
+    return tiled(size, np.minimum(tile, TILE_ROWS))
+
+
+def stored(rows: Number, columns: Number, tile: Number) -> Array:
+    """Numbers that a matrix takes in memory, padding included.
+
+    Memory is cut into tiles of 8 x ``tile``, and the matrix is turned so that it needs less padding. So the XLA:TPU
+    compiler of libtpu 0.0.52 lays out arguments: a bfloat16 [8192, 2000] as ``{0,1:T(8,128)(2,1)}``, its 2,000 columns
+    along the rows of tiles, and keys of 64 numbers a head with their positions along the columns.
+    """
+    return np.minimum(in_rows(rows, tile) * tiled(columns, tile), tiled(rows, tile) * in_rows(columns, tile))
 
 
 def wide(shape: Shape, step: Pass, tile: Number) -> Array:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simulator.cost.memory import does_not_fit, memory_terms
 from simulator.cost.operations import head, resident_weight_bytes
-from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
+from simulator.cost.shape import Pass, Shape, query_heads, split, stored
 from simulator.cost.step import footprint, step_cost
 from simulator.errors import RefusedError
 from simulator.plan.space import Drafts
@@ -28,7 +28,7 @@ from simulator.steps import Steps
 
 Array = npt.NDArray[np.float64]
 
-DRAFT_TERMS = ("draft weights", "draft KV cache")
+DRAFT_TERMS = ("draft weights", "draft KV cache", "draft products of distances")
 """What of :func:`memory_terms` a draft takes by its shape."""
 
 
@@ -160,10 +160,11 @@ def _memory(drafted: Scenario, drafts: Drafts, degree: int) -> Array:
     matrices = 1 if space.tied_embeddings else 2
     weights = resident_weight_bytes(shape, degree, tile)
     weights = weights + matrices * head(shape, Pass(1, 1, 0, degree), tile).streamed_bytes
+    kept = stored(drafted.cache_positions, shape.head_dim, tile)
     if space.positions == "relative":
-        heads = query_heads(shape, degree) * tiled(shape.head_dim, tile)
-        weights = weights + shape.layers * tiled(shape.d_model, tile) * heads * shape.weight_bytes
+        heads = query_heads(shape, degree)
+        weights = weights + shape.layers * stored(shape.d_model, heads * shape.head_dim, tile) * shape.weight_bytes
+        weights = weights + shape.layers * heads * kept * shape.activation_bytes
     norms = (shape.layers * 2 * shape.d_model + shape.d_model) * shape.activation_bytes
-    row = 2 * split(shape.kv_heads, degree) * tiled(shape.head_dim, tile)
-    cache = shape.layers * row * shape.kv_bytes * drafted.cache_positions * drafted.workload.batch
+    cache = shape.layers * 2 * split(shape.kv_heads, degree) * kept * shape.kv_bytes * drafted.workload.batch
     return np.asarray(weights + norms + cache, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 layout.py     Table and its plain text, at most 100 columns wide
 wording.py    numbers with their units, names of terms in words
+against_compiled.py  what the cost model counts of a compiled program, and why it differs
 agreement.py  predicted against seen: by point, by term, published
 verdicts.py   the same in a few lines; the order of two drafts
 anchors.py    what predictions were anchored to
@@ -18,6 +19,12 @@ points.py     one record a row: what a sweep predicts, what was measured
 publications.py  what others measured beside what is predicted of it
 """
 
+from simulator.tables.against_compiled import (
+    compiled_counts,
+    compiled_sections,
+    compiled_times,
+    compiled_verdict,
+)
 from simulator.tables.agreement import (
     by_point,
     by_term,
@@ -78,6 +85,10 @@ __all__ = [
     "by_point",
     "by_term",
     "calibration_words",
+    "compiled_counts",
+    "compiled_sections",
+    "compiled_times",
+    "compiled_verdict",
     "confirmed",
     "criteria",
     "derived_lines",

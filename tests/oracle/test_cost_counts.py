@@ -11,7 +11,7 @@ from simulator.cost.collectives import Links, all_reduce_time, all_to_all_time, 
 from simulator.cost.counted import Operation
 from simulator.cost.experts import busiest_group, touched_experts
 from simulator.cost.operations import collectives, head, operations
-from simulator.cost.shape import Experts, Pass, Shape
+from simulator.cost.shape import Experts, Pass, Shape, stored
 from simulator.predict import predict_scenario
 from simulator.spec.hardware import AllReduceCost, MessageCost
 from simulator.spec.model import ModelSpec
@@ -121,12 +121,30 @@ def test_a_window_bounds_what_is_read() -> None:
     assert short.streamed_bytes == 8 * 11 * 2 * 8 * 64 * 2
 
 
-def test_the_tile_pads_columns() -> None:
+def test_a_matrix_lies_in_memory_so_that_it_needs_least_padding() -> None:
+    # 512 x 1,025: the 512 are four tiles of 128, the 1,025 are padded to 8.
     of = shape(vocabulary=4100, d_ff=2050)
-    assert head(of, Pass(1, 1, 0, 4), 128).streamed_bytes == 512 * 1152 * 2
-    assert ops(of, Pass(1, 1, 0, 4), 128)["feed_forward"].streamed_bytes == 8 * 3 * 512 * 640 * 2
-    assert ops(of, Pass(1, 1, 9, 1), 128)["attention"].streamed_bytes == 8 * 10 * 2 * 8 * 128 * 2
-    whole = ops(of, Pass(1, 1, 0, 4), 128)["feed_forward"]
+    assert head(of, Pass(1, 1, 0, 4), 128).streamed_bytes == 512 * 1032 * 2
+    assert ops(of, Pass(1, 1, 0, 4), 128)["feed_forward"].streamed_bytes == 8 * 3 * 512 * 520 * 2
+    # Where no side is whole tiles, one of both is padded to them.
+    assert stored(500, 1025, 128) == 512 * 1032 < 504 * 1152
+    assert stored(500, 70, 128) == min(504 * 128, 512 * 72)
+    assert stored(500, 70, 1) == 500 * 70
+
+
+def test_heads_narrower_than_a_tile_are_not_padded_each() -> None:
+    # Eight heads of 64 lie side by side: 512 columns; keys and values lie with their positions along the columns.
+    found = ops(shape(), Pass(1, 1, 9, 1), 128)
+    assert found["qkv"].streamed_bytes == 8 * 512 * 3 * 512 * 2
+    assert found["output"].streamed_bytes == 8 * 512 * 512 * 2
+    assert found["attention"].streamed_bytes == 8 * 10 * 2 * 8 * 64 * 2
+    # The matrix units multiply whole tiles all the same.
+    assert found["attention"].flop == 2 * ops(shape(), Pass(1, 1, 9, 1))["attention"].flop
+
+
+def test_the_tile_pads_what_is_multiplied() -> None:
+    whole = ops(shape(d_ff=2050), Pass(1, 1, 0, 4), 128)["feed_forward"]
+    assert whole.flop == 2 * 8 * 3 * 512 * 640
     assert whole.model_flop == 2 * 8 * 3 * 512 * 2050 / 4 < whole.flop
 
 

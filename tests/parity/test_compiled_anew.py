@@ -15,6 +15,8 @@ import pytest
 from runtime.aot.hlo import parse
 from runtime.aot.known import known
 from runtime.aot.lints import Expected, findings
+from simulator.cli.files import read_records
+from simulator.compare import chosen
 from simulator.spec.record import RunRecord
 from tests.compiled_texts import CHIPS, FOLDER, LAYERS, NAMES, facts
 from tests.synthetic import ROOT
@@ -80,3 +82,17 @@ def test_arguments_are_weights_and_cache_and_nothing_else(record: RunRecord) -> 
     for each in record.provenance["programs"]:
         memory = each["known"]["memory"]
         assert memory["arguments_bytes"] == pytest.approx(sum(memory["argument_parts_bytes"].values()), rel=1e-3)
+
+
+def test_narrow_heads_lie_in_memory_as_the_readings_say(tmp_path: Path) -> None:
+    folder = ROOT / "tests" / "compiled_readings"
+    scenario = str(folder / "grouped.yaml")
+    done = run("-m", "simulator", "compile", scenario, "--program", "plain_step", "--out", ".", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    new, old = (
+        {each["program"]: each["known"] for record in read_records([str(file)]) for each in chosen(record)}
+        for file in (tmp_path / "compiled.json", folder / "grouped.json")
+    )
+    assert new["plain_step"]["memory"]["arguments_bytes"] == old["plain_step"]["memory"]["arguments_bytes"]
+    for part in ("qkv", "output", "feed_forward", "head"):
+        assert new["plain_step"]["moved_bytes"][part] == old["plain_step"]["moved_bytes"][part]

@@ -185,4 +185,5 @@ def test_a_comparison_is_plain_data_for_json(sweep: list[RunRecord]) -> None:
         "rankings",
         "flags",
         "not_compared",
+        "compiled",
     }
