@@ -99,6 +99,7 @@ def all_distances(case: Case, bounds: Bounds) -> Bounds:
 
 def padded_rows(case: Case, bounds: Bounds) -> Bounds:
     """Between the rows that there are and two."""
+
     def padded(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
         most = max(float(step.rows), float(LEAST_ROWS))
         # Rows of the head are its own.
