@@ -14,7 +14,7 @@ from simulator.cli.measure import default_folder
 from simulator.cli.options import AsJson, File, OutFolder, Settings
 from simulator.cli.predict import refuse_if_no_answer
 from simulator.cli.progress import Report, stage
-from simulator.errors import ConfigError, MeasurementError, Problem
+from simulator.errors import ConfigError, MeasurementError, Problem, RefusedError, UnfinishedError
 
 if TYPE_CHECKING:
     from runtime.aot.assumed import Override
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from simulator.spec.load import Point
     from simulator.spec.record import RunRecord
 
-TopologyName = Annotated[
-    str | None,
+TopologyNames = Annotated[
+    list[str] | None,
     typer.Option(
-        "--topology", metavar="NAME", help="Slice to compile for, such as v4:2x2x4. The scenario's own unless given."
+        "--topology", metavar="NAME", help="Slice, such as v4:2x2x4; may be repeated. The scenario's own unless given."
     ),
 ]
 Programs = Annotated[
@@ -50,7 +50,7 @@ Bandwidth = Annotated[
 
 def compile_programs(  # noqa: PLR0913, PLR0917
     file: File,
-    topology: TopologyName = None,
+    topology: TopologyNames = None,
     settings: Settings = None,
     out: OutFolder = None,
     as_json: AsJson = False,
@@ -62,27 +62,52 @@ def compile_programs(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Compile a scenario for TPUs that are not there: memory, collectives, bytes, and a replayed time."""
     from runtime.aot.store import versions
+    from simulator import tables
     from simulator.spec.load import load_scenario
 
-    moved = _moved_to(topology, file, settings or ()) if topology is not None else ()
-    points = load_scenario(file, (*(settings or ()), *moved))
+    chosen: list[Point] = []
+    slices: list[str | None] = [*topology] if topology else [None]
+    for name in slices:
+        moved = _moved_to(name, file, settings or ()) if name is not None else ()
+        points = load_scenario(file, (*(settings or ()), *moved))
+        chosen += points if sweep else [_own_point(points, file)]
     override = _override(collective_latency, collective_bandwidth)
-    chosen = list(points) if sweep else [_own_point(points, file)]
-    folder = ready(out or default_folder(points))
+    folder = ready(out or default_folder(chosen))
     records: list[RunRecord] = []
+    failed: dict[str, str] = {}
     with stage(f"compile: {chosen[0].scenario.name}") as report:
         for point in chosen:
-            readings = _read(point, _workshop(point, folder, override, report, quick=quick), program)
+            try:
+                readings = _read(point, _workshop(point, folder, override, report, quick=quick), program)
+            except (RefusedError, MeasurementError) as error:
+                if len(chosen) == 1:
+                    raise
+                failed[_place(point)] = str(error)
+                continue
             records.append(_record(point, readings, versions()))
             write(folder / "compiled.json", records_json(records))
     if as_json:
         typer.echo(records_json(records, compared=_compared(records)))
+    elif len(records) > 1:
+        typer.echo(tables.compiled_points(records).text())
     else:
         for record in records:
             typer.echo("\n".join(_told(record)))
-    typer.echo(f"records: {folder / 'compiled.json'}", err=as_json)
+    if records:
+        typer.echo(f"records: {folder / 'compiled.json'}", err=as_json)
+    if failed:
+        lines = [f"    {place}: {why}" for place, why in failed.items()]
+        head = f"{len(failed)} of {len(chosen)} points could not be compiled; the same command tries these again"
+        raise UnfinishedError("\n".join([head, *lines]))
     refuse_if_no_answer(records)
     _fail_by_lints(records)
+
+
+def _place(point: Point) -> str:
+    """A point in words: its slice, and what was swept."""
+    deployment = point.scenario.deployment
+    axes = [f"{path} {value}" for path, value in point.axes.items()]
+    return ", ".join([f"{deployment.hardware.name} {deployment.slice or deployment.chips}", *axes])
 
 
 def _moved_to(name: str, file: str, given: Sequence[str]) -> list[str]:

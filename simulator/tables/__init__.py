@@ -45,6 +45,7 @@ from simulator.tables.compiled import (
     known_parts,
     known_work,
 )
+from simulator.tables.compiled_points import compiled_points
 from simulator.tables.held_out import criteria, every_held_out, validation_errors, validation_verdict
 from simulator.tables.layout import WIDTH, Column, Table, plain
 from simulator.tables.measured_parts import ablation, in_place
@@ -86,6 +87,7 @@ __all__ = [
     "by_term",
     "calibration_words",
     "compiled_counts",
+    "compiled_points",
     "compiled_sections",
     "compiled_times",
     "compiled_verdict",

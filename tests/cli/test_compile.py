@@ -19,6 +19,7 @@ from runtime.aot.recipe import Recipe
 from runtime.aot.store import Store
 from runtime.aot.variants import EAGER
 from simulator.cli import app
+from simulator.errors import MeasurementError
 from simulator.spec.record import RunRecord
 from tests.compiled_texts import CHIPS, module, text
 from tests.synthetic import ROOT
@@ -228,3 +229,38 @@ def test_without_the_compiler_it_is_refused(sps: Sps, monkeypatch: pytest.Monkey
     assert done.exit_code == 3
     assert "the TPU compiler is not installed" in done.stderr
     assert not list(Path().rglob("compiled.json"))
+
+
+def test_slices_and_points_of_a_sweep_have_a_row_each(
+    sps: Sps, compiler_that_makes: Callable[[str], list[Recipe]]
+) -> None:
+    asked = compiler_that_makes("right")
+    two = ("--set", "target.layers=2", "--program", "plain_step")
+    slices = ("--topology", "v4:2x2x1", "--topology", "v5p:2x2x1")
+    done = sps(CHINCHILLA, *two, *slices, "--sweep", "--set", "decoding.temperature=1")
+    assert done.exit_code == 0, done.output
+    records = json.loads(Path("out/chinchilla-70b-tpu-v4/compiled.json").read_text())["records"]
+    assert len(records) == 14
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("v4:", "v5p:"))]
+    assert [row[0] for row in rows] == ["v4:2x2x1"] * 7 + ["v5p:2x2x1"] * 7
+    best = 1e3 * records[0]["metrics"]["plain_step_replay_s"]
+    assert f"{best:.2f}" == rows[0][-2]
+    assert {recipe.topology for recipe in asked} == {"v4:2x2x1", "v5p:2x2x1"}
+
+
+def test_a_point_that_cannot_be_compiled_is_told_and_the_others_are_kept(
+    sps: Sps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compile_program(recipe: Recipe, store: Store, *_: object) -> Compiled:
+        if recipe.topology == "v4:2x2x2":
+            raise MeasurementError("the child was ended by SIGABRT")
+        return compiled_as("right", recipe, store)
+
+    monkeypatch.setattr(plan, "compile_program", compile_program)
+    slices = ("--topology", "v4:2x2x2", "--topology", "v4:2x2x1")
+    done = sps(CHINCHILLA, "--set", "target.layers=2", "--program", "plain_step", *slices)
+    assert done.exit_code == 5
+    assert "1 of 2 points could not be compiled" in done.stderr
+    assert "tpu_v4 2x2x2, decoding.lookahead 4: the child was ended by SIGABRT" in done.stderr
+    (record,) = json.loads(Path("out/chinchilla-70b-tpu-v4/compiled.json").read_text())["records"]
+    assert record["provenance"]["topology"] == "v4:2x2x1"
