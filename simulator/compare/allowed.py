@@ -99,6 +99,7 @@ def all_distances(case: Case, bounds: Bounds) -> Bounds:
 
 def padded_rows(case: Case, bounds: Bounds) -> Bounds:
     """Between the rows that there are and two."""
+
     def padded(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
         most = max(float(step.rows), float(LEAST_ROWS))
         # Rows of the head are its own.
@@ -176,19 +177,6 @@ def activations(case: Case, bounds: Bounds) -> Bounds:
         layers = float(tiled(step.rows, LEAST_NEW)) * shape.layers * (4 * shape.d_model + inner)
         most += run.times * 2 * LOGIT_BYTES * (layers + float(tiled(step.head_rows, LEAST_NEW)) * shape.vocabulary)
     return bounds[0], bounds[1] + most
-
-
-def gather_as_reduce(case: Case, bounds: Bounds) -> Bounds:
-    """As many gathers less as there are all-reduces in their place."""
-    place, kind = case.part.split(" ", 1)
-    found = [each for each in case.program.known["collectives"] if each["place"] == place]
-    reduces = sum(each["count"] for each in found if each["kind"] == "all-reduce")
-    predicted = case.program.collectives()
-    gathers = sum(count for (at, what, _), count in predicted.items() if at == place and what == "all-gather")
-    own = sum(count for (at, what, _), count in predicted.items() if at == place and what == "all-reduce")
-    instead = min(max(reduces - own, 0.0), gathers)
-    change = {"all-gather": -instead, "all-reduce": instead}.get(kind, 0.0)
-    return bounds[0] + change, bounds[1] + change
 
 
 def code(case: Case, bounds: Bounds) -> Bounds:

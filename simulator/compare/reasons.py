@@ -104,13 +104,6 @@ REASONS = (
         allowed.activations,
     ),
     Reason(
-        "as reduce",
-        "the compiler gathers the logits of one row by an all-reduce of the whole row, zeros but for a chip's own part",
-        ("collectives",),
-        (),
-        allowed.gather_as_reduce,
-    ),
-    Reason(
         "code",
         "the program itself lies in HBM; the cost model counts no code",
         ("memory",),

@@ -164,9 +164,9 @@ def test_what_a_program_should_not_have_is_unexplained(
 
 def test_the_sum_is_explained_where_all_of_its_parts_are() -> None:
     found = readings("chinchilla")["plain_step"]
-    assert count(whole("chinchilla"), "plain_step", "bytes", "in all").state == "explained"
-    found["known"]["moved_bytes"]["qkv"]["read"] *= 2
-    assert count(compared("", scenario("chinchilla"), [found]), "plain_step", "bytes", "in all").state == "unexplained"
+    assert count(whole("chinchilla"), "plain_step", "flop", "in all").state == "explained"
+    found["known"]["matrix_flop"]["qkv"] *= 2
+    assert count(compared("", scenario("chinchilla"), [found]), "plain_step", "flop", "in all").state == "unexplained"
 
 
 def test_exact_reasons_come_before_ranges() -> None:
@@ -225,7 +225,8 @@ def test_the_tables_name_what_differs_and_why() -> None:
     rows = compiled_counts(whole("chinchilla")).rows
     shown = {(program, quantity, part): why for program, quantity, part, *_, why in rows}
     assert shown["plain step", "FLOP", "attention"] == "allocated, two rows"
-    assert shown["plain step", "HBM bytes", "in all"] == "as its parts"
+    assert shown["plain step", "FLOP", "in all"] == "as its parts"
+    assert shown["plain step", "HBM bytes", "in all"] == ""
     assert ("plain step", "HBM bytes", "qkv") not in shown
     assert len(compiled_times(whole("chinchilla")).rows) == len(PROGRAMS)
     words = compiled_verdict(whole("chinchilla"))
