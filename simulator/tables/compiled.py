@@ -216,7 +216,9 @@ def _fitting(readings: Sequence[Reading]) -> list[Reading]:
 def _layers(reading: Reading) -> str:
     """How the layers are written down, in few words."""
     variant: str = reading["variant"].partition(_FROM)[0]
-    return variant.replace("unrolled, barrier", "barrier")
+    loop, *more = variant.split(", ")
+    options = ["options"] if any("=" in word for word in more) else []
+    return ", ".join([word for word in more if "=" not in word] + options) or loop
 
 
 def _words(name: str) -> str:
