@@ -27,7 +27,7 @@ from simulator.tables import compiled_counts, compiled_times, compiled_verdict
 from tests.synthetic import ROOT
 
 FOLDER = ROOT / "tests" / "compiled_readings"
-NAMES = ("chinchilla", "grouped")
+NAMES = ("chinchilla", "grouped", "experts")
 PROGRAMS = ("prefill", "plain_step", "draft_step", "verify_step", "round")
 
 
@@ -69,7 +69,8 @@ def test_every_program_is_compared(name: str) -> None:
 def test_weights_cache_and_collectives_are_those_of_the_cost_model() -> None:
     for name in NAMES:
         for program in ("plain_step", "verify_step", "draft_step"):
-            for part in ("qkv", "output", "feed_forward", "head"):
+            dense = "feed_forward" if name != "experts" or program == "draft_step" else "head"
+            for part in ("qkv", "output", dense, "head"):
                 assert abs(count(whole(name), program, "bytes", part).difference) < 1e-3
             for place in ("layer", "embedding", "head"):
                 assert count(whole(name), program, "collective bytes", place).difference == 0
@@ -83,6 +84,9 @@ def test_nothing_is_unexplained_but_the_memory_of_a_round_with_few_weights() -> 
     left = {(c.program, c.quantity, c.part) for c in whole("grouped").counts if c.state == "unexplained"}
     # Its code is a quarter of its weights, and its buffers 3 % of them.
     assert left == {("round", "memory", "buffers"), ("round", "memory", "in all")}
+    # What lies between the matrices of all experts, for every token of a prompt.
+    left = {(c.program, c.quantity, c.part) for c in whole("experts").counts if c.state == "unexplained"}
+    assert left == {("prefill", "bytes", "experts"), ("prefill", "bytes", "in all")}
 
 
 def test_alike_is_within_the_tolerance_and_the_rest_is_listed() -> None:
