@@ -8,7 +8,7 @@ from typing import Literal
 
 from simulator.compare.counts import Change, Counted, Program
 from simulator.cost.counted import LOGIT_BYTES
-from simulator.cost.shape import Pass, Shape, tiled
+from simulator.cost.shape import Pass, Shape, query_heads, split, tiled
 
 Quantity = Literal["flop", "bytes", "collectives", "collective bytes", "memory"]
 Bounds = tuple[float, float]
@@ -101,13 +101,12 @@ def padded_rows(case: Case, bounds: Bounds) -> Bounds:
     """Between the rows that there are and two."""
 
     def padded(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
-        most = max(float(step.rows), float(LEAST_ROWS))
-        # Rows of the head are its own.
-        return shape, replace(step, batch=most / step.tokens), tile
+        # Of attention the rows are the queries of one sequence that share keys; of a matrix those of all sequences.
+        group = max(float(query_heads(shape, step.attending)) / float(split(shape.kv_heads, step.attending)), 1.0)
+        rows = {"attention": step.tokens * group, "head": float(step.head_rows)}.get(case.part, float(step.rows))
+        factor = max(LEAST_ROWS / rows, 1.0) if rows else 1.0
+        return shape, replace(step, batch=step.batch * factor), tile
 
-    if case.part == "head":
-        rows = min(float(run.step.forward.head_rows) for run in case.program.runs)
-        return _scaled(bounds, 1.0, max(LEAST_ROWS / rows, 1.0) if rows else 1.0)
     return _scaled(bounds, 1.0, case.ratio(padded))
 
 
@@ -118,6 +117,38 @@ def tile(case: Case, bounds: Bounds) -> Bounds:
         return shape, step, 1
 
     return _scaled(bounds, case.ratio(untiled), 1.0)
+
+
+def _every_expert(shape: Shape, step: Pass, tile: int) -> tuple[Shape, Pass, int]:
+    if shape.experts is None:
+        return shape, step, tile
+    return replace(shape, experts=replace(shape.experts, per_token=shape.experts.count)), step, tile
+
+
+def _multiplies_all_experts(case: Case) -> bool:
+    known, every = case.program.known, case.program.amounts("flop", _every_expert)
+    found = known["matrix_flop"].get("experts", 0.0) + known["vector_flop"].get("experts", 0.0)
+    return bool(found >= 0.9 * every["experts"])
+
+
+def all_experts(case: Case, bounds: Bounds) -> Bounds:
+    """Every expert read and multiplied with every row, where the FLOP are of all of them; exact."""
+    if not _multiplies_all_experts(case):
+        return bounds
+    factor = case.ratio(_every_expert)
+    return _scaled(bounds, factor, factor)
+
+
+def gathered_experts(case: Case, bounds: Bounds) -> Bounds:
+    """Of each row a copy of its experts: read, written and read again."""
+    if _multiplies_all_experts(case):
+        return bounds
+    most = 0.0
+    for run in case.program.runs:
+        if (experts := run.step.shape.experts) is not None:
+            whole = replace(case.program, runs=(run,)).amounts("bytes", _every_expert)["experts"]
+            most += 3 * float(run.step.forward.rows) * experts.per_token / experts.count * whole
+    return bounds[0], max(bounds[1], most)
 
 
 def written_back(case: Case, bounds: Bounds) -> Bounds:
@@ -177,19 +208,6 @@ def activations(case: Case, bounds: Bounds) -> Bounds:
         layers = float(tiled(step.rows, LEAST_NEW)) * shape.layers * (4 * shape.d_model + inner)
         most += run.times * 2 * LOGIT_BYTES * (layers + float(tiled(step.head_rows, LEAST_NEW)) * shape.vocabulary)
     return bounds[0], bounds[1] + most
-
-
-def gather_as_reduce(case: Case, bounds: Bounds) -> Bounds:
-    """As many gathers less as there are all-reduces in their place."""
-    place, kind = case.part.split(" ", 1)
-    found = [each for each in case.program.known["collectives"] if each["place"] == place]
-    reduces = sum(each["count"] for each in found if each["kind"] == "all-reduce")
-    predicted = case.program.collectives()
-    gathers = sum(count for (at, what, _), count in predicted.items() if at == place and what == "all-gather")
-    own = sum(count for (at, what, _), count in predicted.items() if at == place and what == "all-reduce")
-    instead = min(max(reduces - own, 0.0), gathers)
-    change = {"all-gather": -instead, "all-reduce": instead}.get(kind, 0.0)
-    return bounds[0] + change, bounds[1] + change
 
 
 def code(case: Case, bounds: Bounds) -> Bounds:

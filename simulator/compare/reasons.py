@@ -54,6 +54,20 @@ REASONS = (
         allowed.all_distances,
     ),
     Reason(
+        "all experts",
+        "the program multiplies every row with every expert and reads all of them; the cost model counts those chosen",
+        ("flop", "bytes"),
+        ("experts",),
+        allowed.all_experts,
+    ),
+    Reason(
+        "gathered experts",
+        "few rows gather a copy of the weights of each expert that they chose: read, written and read again",
+        ("bytes",),
+        ("experts",),
+        allowed.gathered_experts,
+    ),
+    Reason(
         "two rows",
         "one row is padded to two, since the compiler would take one row from the matrix units to the vector unit",
         ("flop",),
@@ -102,13 +116,6 @@ REASONS = (
         ("bytes",),
         (UNCOUNTED,),
         allowed.activations,
-    ),
-    Reason(
-        "as reduce",
-        "the compiler gathers the logits of one row by an all-reduce of the whole row, zeros but for a chip's own part",
-        ("collectives",),
-        (),
-        allowed.gather_as_reduce,
     ),
     Reason(
         "code",

@@ -75,4 +75,5 @@ def _of_run(run: Run) -> tuple[float, float, float]:
     head_s = step.factor * float(step.timed().head[1].seconds)
     worked_s = sum(float(spent[name]) for name in ("weights", "kv", "compute")) + head_s
     collectives_s = sum(float(spent[name]) for name in COLLECTIVE)
-    return tuple(run.times * part for part in (worked_s, collectives_s, step.seconds - worked_s - collectives_s))  # type: ignore[return-value]
+    rest_s = max(step.seconds - worked_s - collectives_s, 0.0)
+    return tuple(run.times * part for part in (worked_s, collectives_s, rest_s))  # type: ignore[return-value]

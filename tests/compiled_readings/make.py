@@ -25,6 +25,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
         "draft.model.layers=2",
     ),
     "grouped": (str(HERE / "grouped.yaml"),),
+    "experts": (str(HERE / "experts.yaml"),),
 }
 
 

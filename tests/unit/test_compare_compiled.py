@@ -27,7 +27,7 @@ from simulator.tables import compiled_counts, compiled_times, compiled_verdict
 from tests.synthetic import ROOT
 
 FOLDER = ROOT / "tests" / "compiled_readings"
-NAMES = ("chinchilla", "grouped")
+NAMES = ("chinchilla", "grouped", "experts")
 PROGRAMS = ("prefill", "plain_step", "draft_step", "verify_step", "round")
 
 
@@ -69,7 +69,8 @@ def test_every_program_is_compared(name: str) -> None:
 def test_weights_cache_and_collectives_are_those_of_the_cost_model() -> None:
     for name in NAMES:
         for program in ("plain_step", "verify_step", "draft_step"):
-            for part in ("qkv", "output", "feed_forward", "head"):
+            dense = "feed_forward" if name != "experts" or program == "draft_step" else "head"
+            for part in ("qkv", "output", dense, "head"):
                 assert abs(count(whole(name), program, "bytes", part).difference) < 1e-3
             for place in ("layer", "embedding", "head"):
                 assert count(whole(name), program, "collective bytes", place).difference == 0
@@ -83,6 +84,9 @@ def test_nothing_is_unexplained_but_the_memory_of_a_round_with_few_weights() -> 
     left = {(c.program, c.quantity, c.part) for c in whole("grouped").counts if c.state == "unexplained"}
     # Its code is a quarter of its weights, and its buffers 3 % of them.
     assert left == {("round", "memory", "buffers"), ("round", "memory", "in all")}
+    # What lies between the matrices of all experts, for every token of a prompt.
+    left = {(c.program, c.quantity, c.part) for c in whole("experts").counts if c.state == "unexplained"}
+    assert left == {("prefill", "bytes", "experts"), ("prefill", "bytes", "in all")}
 
 
 def test_alike_is_within_the_tolerance_and_the_rest_is_listed() -> None:
@@ -164,9 +168,9 @@ def test_what_a_program_should_not_have_is_unexplained(
 
 def test_the_sum_is_explained_where_all_of_its_parts_are() -> None:
     found = readings("chinchilla")["plain_step"]
-    assert count(whole("chinchilla"), "plain_step", "bytes", "in all").state == "explained"
-    found["known"]["moved_bytes"]["qkv"]["read"] *= 2
-    assert count(compared("", scenario("chinchilla"), [found]), "plain_step", "bytes", "in all").state == "unexplained"
+    assert count(whole("chinchilla"), "plain_step", "flop", "in all").state == "explained"
+    found["known"]["matrix_flop"]["qkv"] *= 2
+    assert count(compared("", scenario("chinchilla"), [found]), "plain_step", "flop", "in all").state == "unexplained"
 
 
 def test_exact_reasons_come_before_ranges() -> None:
@@ -225,7 +229,8 @@ def test_the_tables_name_what_differs_and_why() -> None:
     rows = compiled_counts(whole("chinchilla")).rows
     shown = {(program, quantity, part): why for program, quantity, part, *_, why in rows}
     assert shown["plain step", "FLOP", "attention"] == "allocated, two rows"
-    assert shown["plain step", "HBM bytes", "in all"] == "as its parts"
+    assert shown["plain step", "FLOP", "in all"] == "as its parts"
+    assert shown["plain step", "HBM bytes", "in all"] == ""
     assert ("plain step", "HBM bytes", "qkv") not in shown
     assert len(compiled_times(whole("chinchilla")).rows) == len(PROGRAMS)
     words = compiled_verdict(whole("chinchilla"))
