@@ -3,10 +3,11 @@
     python docs/calibrations/compiled_rows.py FOLDER [GENERATION ...]     # needs the extra `tpu`, and no TPU
 
 A stack of layers of three widths, two depths and two slices: a plain step of one sequence, verify steps of one and of
-eight, and of one width a prefill. Each is the runtime's own program, unrolled; a plain step with and without the barrier
-behind the fused QKV product, whichever takes less by its replay (of 24 verify steps for v4 it helped none). FOLDER keeps
-what was compiled, so that it can be stopped and goes on. About seven minutes a generation on two cores. Generations
-that are not named keep their rows.
+eight, and of two widths a prefill. Each is the runtime's own program, unrolled; a plain step with and without the
+barrier behind the fused QKV product, whichever takes less by its replay (of 24 verify steps for v4 it helped none).
+For v4 whole models are compiled too, and nothing is fitted to them: `use` is `test`. FOLDER keeps what was compiled, so
+that it can be stopped and goes on. About seven minutes a generation on two cores. Generations that are not named keep
+their rows.
 
 A row's scenario is read again by the fit (compiled.py), which needs no compiler.
 """
@@ -14,6 +15,7 @@ A row's scenario is read again by the fit (compiled.py), which needs no compiler
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,11 +32,12 @@ from runtime.aot.topologies import GENERATIONS, Generation, Topology, topology
 from simulator.files import write
 from simulator.spec.load import load_scenario
 from simulator.spec.scenario import Scenario
+from simulator.spec.topology import parse_slice
 
 HERE = Path(__file__).resolve().parent / "compiled"
 ROWS = HERE / "rows.csv"
 WIDTHS, DEPTHS = (2048, 4096, 8192), (4, 8)
-PREFILLED = (4096,)
+PREFILLED = (4096, 8192)
 """Widths of which a prefill is compiled."""
 SLICES = {
     "v4": ("2x2x1", "2x2x4"),
@@ -51,6 +54,9 @@ PROGRAMS: tuple[tuple[ProgramName, int], ...] = (
 )
 """With their numbers of sequences."""
 VARIANTS = (Variant(), Variant(barrier=True))
+STACK = "stack"
+MODELS = {"v4": ("chinchilla-draft-4b", "llama-3.1-8b")}
+"""Whole models, to test the fit on."""
 CLOCKS = {"tpu7x": 2.2e9}
 """Cycles a second where no source has them."""
 WHY = (
@@ -58,7 +64,7 @@ WHY = (
 )
 """As those of v5e, v5p and v6e are. The rate at which the compiler has HBM stream is then 0.88 of the datasheet's."""
 COLUMNS = (
-    *("generation", "slice", "program", "width", "layers", "batch", "variant", "clock_ghz"),
+    *("use", "generation", "slice", "program", "model", "width", "layers", "batch", "variant", "clock_ghz"),
     *("hbm_bytes", "floor_bytes", "flop", "layer_all_reduces", "collectives"),
     *("datasheet_us", "compiler_us", "matmul_us", "attention_us", "other_us", "stall_us", "libtpu"),
 )
@@ -66,22 +72,23 @@ COLUMNS = (
 
 def scenario_of(row: dict[str, str]) -> Scenario:
     """The scenario that a row is of; on as many chips as its slice has."""
-    width, lengths = int(row["width"]), [int(length) for length in row["slice"].split("x")]
-    chips = 1
-    for length in lengths:
-        chips *= length
     given = {
-        "target.d_model": width,
-        "target.heads": width // 128,
-        "target.kv_heads": width // 128,
-        "target.d_ff": 4 * width,
-        "target.layers": row["layers"],
         "workload.batch": row["batch"],
         "deployment.hardware": generation(row["generation"]).profile,
-        "deployment.chips": chips,
+        "deployment.chips": math.prod(parse_slice(row["slice"])),
         "deployment.slice": row["slice"],
     }
+    given |= _stack(int(row["width"]), int(row["layers"])) if row["model"] == STACK else {"target": row["model"]}
+    if row["model"] != STACK:
+        # A draft must have the target's tokens; no row is of it.
+        given["draft.model"] = row["model"]
     return load_scenario(HERE / "design.yaml", [f"{key}={value}" for key, value in given.items()])[0].scenario
+
+
+def _stack(width: int, layers: int) -> dict[str, Any]:
+    heads = width // 128
+    sizes = {"d_model": width, "heads": heads, "kv_heads": heads, "d_ff": 4 * width, "layers": layers}
+    return {f"target.{name}": size for name, size in sizes.items()}
 
 
 def generation(name: str) -> Generation:
@@ -94,16 +101,12 @@ def design(name: str) -> Iterator[dict[str, str]]:
     """What is compiled for a generation."""
     for slice_name in SLICES[name]:
         for program, batch in PROGRAMS:
+            where = {"generation": name, "slice": slice_name, "program": program, "batch": str(batch)}
             for width in PREFILLED if program == "prefill" else WIDTHS:
                 for layers in DEPTHS:
-                    yield {
-                        "generation": name,
-                        "slice": slice_name,
-                        "program": program,
-                        "width": str(width),
-                        "layers": str(layers),
-                        "batch": str(batch),
-                    }
+                    yield {"use": "fit", "model": STACK, "width": str(width), "layers": str(layers), **where}
+            for model in MODELS.get(name, ()) if program != "prefill" else ():
+                yield {"use": "test", "model": model, "width": "", "layers": "", **where}
 
 
 def compiled(about: dict[str, str], store: Store) -> dict[str, str]:

@@ -253,7 +253,8 @@ def crossed(published: Sequence[Published]) -> list[Summary]:
         again = [judge(one.about, entry, name) for entry in one.entries if _has_another(entry, chip, name)]
         errors = [row.error for row in again if row.counted and row.error is not None]
         if errors:
-            found.append(summary("cross", f"{one.about.name} under {name}", "test", errors))
+            where = f" on {chip}" if name == COMPILED and len(_compiled(one)) > 1 else ""
+            found.append(summary("cross", f"{one.about.name}{where} under {name}", "test", errors))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import runpy
 from pathlib import Path
@@ -89,3 +90,17 @@ def test_the_errors_on_published_numbers_are_those_that_come_out(script: dict[st
         assert [bool(row[name]) for row in old] == [bool(row[name]) for row in new]
         errors = [[float(row[name]) for row in rows if row[name]] for rows in (old, new)]
         assert errors[0] == pytest.approx(errors[1], abs=6e-3)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
+def test_a_row_comes_out_again(script: dict[str, Any], found: list[Any], tmp_path: Path) -> None:
+    from runtime.aot.store import Store, versions
+
+    row = found[0].rows[0]
+    if versions()["libtpu"] != row["libtpu"]:
+        pytest.skip(f"the rows are of libtpu {row['libtpu']}, this is {versions()['libtpu']}")
+    about = {name: row[name] for name in ("generation", "slice", "program", "width", "layers", "batch")}
+    again = script["ROWS"]["compiled"](about, Store(tmp_path))
+    # The runtime may write its programs down otherwise one day; far off, the rows must be compiled again.
+    assert float(again["datasheet_us"]) == pytest.approx(float(row["datasheet_us"]), rel=0.1)
+    assert float(again["hbm_bytes"]) == pytest.approx(float(row["hbm_bytes"]), rel=0.05)
