@@ -3,11 +3,11 @@
     python docs/calibrations/compiled_rows.py FOLDER [GENERATION ...]     # needs the extra `tpu`, and no TPU
 
 A stack of layers of three widths, two depths and two slices: a plain step of one sequence, verify steps of one and of
-eight, and of two widths a prefill. Each is the runtime's own program, unrolled; a plain step with and without the
-barrier behind the fused QKV product, whichever takes less by its replay (of 24 verify steps for v4 it helped none).
-For v4 whole models are compiled too, and nothing is fitted to them: `use` is `test`. FOLDER keeps what was compiled, so
-that it can be stopped and goes on. About seven minutes a generation on two cores. Generations that are not named keep
-their rows.
+eight, and of one or two widths a prefill. Each is the runtime's own program, unrolled; a plain step with and without
+the barrier behind the fused QKV product, whichever takes less by its replay (of 24 verify steps for v4 it helped
+none). For v4 whole models are compiled too, and nothing is fitted to them: `use` is `test`. FOLDER keeps what was
+compiled, so that it can be stopped and goes on. Five to twelve minutes a generation on two busy cores. Generations that
+are not named keep their rows.
 
 A row's scenario is read again by the fit (compiled.py), which needs no compiler.
 """
@@ -37,8 +37,8 @@ from simulator.spec.topology import parse_slice
 HERE = Path(__file__).resolve().parent / "compiled"
 ROWS = HERE / "rows.csv"
 WIDTHS, DEPTHS = (2048, 4096, 8192), (4, 8)
-PREFILLED = (4096, 8192)
-"""Widths of which a prefill is compiled."""
+PREFILLED = {"v4": (4096, 8192), "v5e": (4096, 8192), "v5p": (4096, 8192), "v6e": (4096,), "tpu7x": (4096,)}
+"""Widths of which a prefill is compiled: for a v6e the narrower takes a minute."""
 SLICES = {
     "v4": ("2x2x1", "2x2x4"),
     "v5e": ("2x2", "4x4"),
@@ -102,7 +102,7 @@ def design(name: str) -> Iterator[dict[str, str]]:
     for slice_name in SLICES[name]:
         for program, batch in PROGRAMS:
             where = {"generation": name, "slice": slice_name, "program": program, "batch": str(batch)}
-            for width in PREFILLED if program == "prefill" else WIDTHS:
+            for width in PREFILLED[name] if program == "prefill" else WIDTHS:
                 for layers in DEPTHS:
                     yield {"use": "fit", "model": STACK, "width": str(width), "layers": str(layers), **where}
             for model in MODELS.get(name, ()) if program != "prefill" else ():
