@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from runtime.shapes import Distances, NewKeys, Queries, Rows, Visible
+from simulator.errors import RefusedError
 from simulator.spec.model import RotaryScaling
 
 NORM_EPSILON = 1e-6
@@ -48,6 +49,10 @@ class Lowering:
     shift_distances: bool = False
     """Find the scores of relative positions by shifting those of all distances (TPU), not by a gather; splits
     attention."""
+
+    def __post_init__(self) -> None:
+        if self.shift_distances and not self.split_attention:
+            raise RefusedError("shift_distances needs split_attention: it tells cached keys from new ones")
 
     @classmethod
     def on(cls, platform: str, dtype: str) -> Lowering:

@@ -80,7 +80,7 @@ def _watch(
     variables: Mapping[str, str],
 ) -> int:
     path = {"PYTHONPATH": os.pathsep.join([str(_HOME), os.environ.get("PYTHONPATH", "")])}
-    environment = os.environ | path | variables
+    environment = os.environ | path | dict(variables)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, errors="replace"
     ) as child:

@@ -7,19 +7,39 @@ slice at the cursor, or none among the new tokens. XLA:TPU would gather them num
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Float32
 
-from runtime.arithmetic import pad
+from runtime.arithmetic import Attended, distance_scores, pad
 from runtime.shapes import Cursor, Distances, Queries
+from runtime.step import Step
 
 UNROLLED = 16
 """Sequences up to which each has a slice of its own. A slice of all at once is a gather, of which XLA:TPU makes a loop
 that takes twice as long, and with one of each a large batch would not compile in reasonable time."""
 Scores = Float32[jax.Array, "B T N S"]
 """Of each distance, farthest first, or of each key."""
+
+
+def with_distances(
+    parts: tuple[Attended, ...], queries: Queries, products: Distances, step: Step
+) -> tuple[Attended, ...]:
+    """The parts with the scores of how far each of their keys lies back; new tokens are the last part, or the only."""
+    if step.lowering.shift_distances:
+        by_distance = scores_of_distances(queries, products, step.lowering.min_rows)
+        shifted = [replace(part, bias=of_cached(by_distance, step.cursor)) for part in parts[:-1]]
+        return *shifted, replace(parts[-1], bias=among_new(by_distance))
+
+    def bias(part: Attended, *, new: bool) -> jax.Array:
+        count = part.keys.shape[2]
+        keys = step.at if new else jnp.broadcast_to(jnp.arange(count), (step.at.shape[0], count))
+        return distance_scores(queries, products, step.at, keys)
+
+    return tuple(replace(part, bias=bias(part, new=part.visible is step.among_new)) for part in parts)
 
 
 def scores_of_distances(queries: Queries, products: Distances, min_rows: int) -> Scores:

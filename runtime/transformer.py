@@ -22,14 +22,13 @@ from runtime.arithmetic import (
     activate,
     as_bits,
     attend,
-    distance_scores,
     from_bits,
     project,
     rms_norm,
     rotate,
     sinusoids,
 )
-from runtime.distances import among_new, of_cached, scores_of_distances
+from runtime.distances import with_distances
 from runtime.experts import RoutedFeedForward
 from runtime.kv_cache import KVCache, append, append_all, empty_cache
 from runtime.parameters import Matrix, Parameter, matrix, normal, ones
@@ -100,21 +99,21 @@ class Layer(nnx.Module):
         """This chip's part of the sum that attention adds, and the cache."""
         rows, dtype = step.lowering.min_rows, normed.dtype
         q, k, v = self._heads(multiply(normed, self.qkv, self.qkv_scale, rows).astype(dtype), step, share)
-        among_new, split = Attended(k, v, step.among_new), step.lowering.split_attention
-        scatter = step.lowering.scatter_append
-        after = (k, v) if split else tuple(append(*pair, step.cursor, scatter=scatter) for pair in ((keys, k), (values, v)))
-        if step.cached is None:
-            parts: tuple[Attended, ...] = (among_new,)
-        elif split:
-            parts = (Attended(from_bits(keys), from_bits(values), step.cached), among_new)
-        else:
-            parts = (Attended(from_bits(after[0]), from_bits(after[1]), step.cached),)
+        new, split = Attended(k, v, step.among_new), step.lowering.split_attention
+        if not split:
+            scatter = step.lowering.scatter_append
+            keys, values = (append(old, own, step.cursor, scatter=scatter) for old, own in ((keys, k), (values, v)))
+        parts: tuple[Attended, ...] = (new,)
+        if step.cached is not None:
+            cached = Attended(from_bits(keys), from_bits(values), step.cached)
+            parts = (cached, new) if split else (cached,)
         if products is not None:
-            parts = _with_distances(parts, q, products, step)
+            parts = with_distances(parts, q, products, step)
         if step.cached is not None and split:
             parts = *parts[:-1], parts[-1].padded(step.lowering.min_new)
         attended = attend(q, parts, rows).astype(dtype).reshape(normed.shape[0], -1)
-        return multiply(attended, self.output, self.output_scale, rows), *after
+        out = multiply(attended, self.output, self.output_scale, rows)
+        return (out, k, v) if split else (out, keys, values)
 
     def _feed_forward(self, normed: Rows, step: Step) -> jax.Array:
         """This chip's part of the sum that the feed-forward adds."""
@@ -206,9 +205,7 @@ class Decoder(nnx.Module):
         cache = empty_cache(count, shape, jnp.dtype(jnp.uint16) if bits else dtype)
         if self.spec.positions != "relative":
             return cache
-        products = functools.partial(
-            Layer.products, positions=positions, farthest_first=self.lowering.shift_distances
-        )
+        products = functools.partial(Layer.products, positions=positions, farthest_first=self.lowering.shift_distances)
         if self.scanned is not None:
             return replace(cache, distances=(jax.vmap(products)(self.scanned),))
         return replace(cache, distances=tuple(products(layer) for layer in self.layers))
@@ -256,23 +253,6 @@ def multiply(x: Rows, weight: Parameter | None, scale: Parameter | None, min_row
     if scale is None:
         return project(x, weight[...], min_rows)
     return project_quantised(x, weight[...], scale[...], min_rows)
-
-
-def _with_distances(
-    parts: tuple[Attended, ...], queries: Queries, products: Distances, step: Step
-) -> tuple[Attended, ...]:
-    """The parts with the scores of how far each of their keys lies back; new tokens are the last part, or the only."""
-    if step.lowering.shift_distances:
-        by_distance = scores_of_distances(queries, products, step.lowering.min_rows)
-        shifted = [replace(part, bias=of_cached(by_distance, step.cursor)) for part in parts[:-1]]
-        return *shifted, replace(parts[-1], bias=among_new(by_distance))
-
-    def bias(part: Attended, *, new: bool) -> jax.Array:
-        count = part.keys.shape[2]
-        keys = step.at if new else jnp.broadcast_to(jnp.arange(count), (step.at.shape[0], count))
-        return distance_scores(queries, products, step.at, keys)
-
-    return tuple(replace(part, bias=bias(part, new=part.visible is step.among_new)) for part in parts)
 
 
 def share_out(model: Decoder, chips: int, axes: tuple[str, ...]) -> Decoder:

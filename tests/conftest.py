@@ -25,6 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-examples", type=int, default=300, metavar="N", help="examples of each fuzz test (300)")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs the TPU compiler where it is not installed; it is looked for, not loaded."""
+    if item.get_closest_marker("tpu_compiler") and importlib.util.find_spec("libtpu") is None:
+        pytest.skip("needs the TPU compiler: the extra 'tpu' (libtpu)")
+
+
 @pytest.fixture
 def fix(request: pytest.FixtureRequest) -> bool:
     """Whether expected texts are to be rewritten."""

@@ -6,7 +6,9 @@ import gzip
 import re
 import resource
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +45,15 @@ def compile_here(request: dict[str, Any]) -> dict[str, Any]:
     lowered = program.lower()
     traced = time.monotonic()
     say(f"compiling {recipe.program} for {recipe.topology} ({recipe.variant.words})")
-    memory, sizes, hlo = None, (None, None), ""
+    memory, hlo = None, ""
+    sizes: tuple[float | None, float | None] = None, None
     try:
         compiled = lowered.compile(compiler_options=dict(recipe.variant.options))
     except jax.errors.JaxRuntimeError as error:
         sizes = _sizes(str(error))
     else:
         memory = _memory(compiled)
-        hlo = _write(Path(request["hlo"]), str(compiled.as_text()))
+        hlo = _write(Path(request["hlo"]), _text(lowered, compiled, recipe.variant.options))
     return Compiled(
         program=recipe.program,
         topology=recipe.topology,
@@ -67,6 +70,24 @@ def compile_here(request: dict[str, Any]) -> dict[str, Any]:
         peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
         versions=request["versions"],
     ).to_json()
+
+
+def _text(lowered: jax.stages.Lowered, compiled: jax.stages.Compiled, options: Mapping[str, str | bool]) -> str:
+    """The scheduled program.
+
+    That of a TPU7x cannot be read back (libtpu 0.0.52: "async-update instruction should have 1 operands but sees 2"):
+    then it is compiled again, and read from where the compiler writes down what it made.
+    """
+    try:
+        return str(compiled.as_text())
+    except jax.errors.JaxRuntimeError as error:
+        with tempfile.TemporaryDirectory(prefix="sps-") as folder:
+            say("compiling once more, for the text")
+            lowered.compile(compiler_options={**options, "xla_dump_to": folder})
+            files = list(Path(folder).glob("*.after_codegen.txt"))
+            if not files:
+                raise MeasurementError(f"the program cannot be read\n    {_first(error)}") from error
+            return max(files, key=lambda file: file.stat().st_size).read_text(encoding="utf-8")
 
 
 def _devices(where: Topology) -> list[Any]:

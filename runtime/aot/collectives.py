@@ -63,8 +63,9 @@ def collective_of(module: Module, op: Operation) -> Operation | None:
     """The collective that a scheduled operation is, starts, or is fused with."""
     if kind_of(op):
         return op
-    if op.opcode in ("fusion", "async-start"):
-        inner = module.computations[op.called[0]].operations
+    # A TPU7x hands some over to another core: a custom call, started beside the rest, holds the collective.
+    if op.opcode in ("fusion", "async-start", "custom-call"):
+        inner = (part for name in op.called for part in module.computations[name].operations)
         return next((found for part in inner if (found := collective_of(module, part)) is not None), None)
     return None
 

@@ -69,4 +69,6 @@ def refuse_without_libtpu() -> None:
         RefusedError: libtpu cannot be found; it is looked for and not loaded.
     """
     if importlib.util.find_spec("libtpu") is None:
-        raise RefusedError("the TPU compiler is not installed: it comes with the extra 'tpu' (pip install sps-planner[tpu])")
+        raise RefusedError(
+            "the TPU compiler is not installed: it comes with the extra 'tpu' (pip install sps-planner[tpu])"
+        )

@@ -1,7 +1,8 @@
 """Two readings of a model with fewer layers -> what all of its layers come to.
 
 Layers are alike, so every count, every byte and every second is taken as a straight line in the number of layers. With
-libtpu 0.0.52 a 70B extrapolated from 8 and 16 of its 80 layers came out within 1.1 % of its own replay.
+libtpu 0.0.52 a plain step of a 70B, extrapolated from 8 and 16 of its 80 layers, came out within 0.2 % of the replay
+of all of them.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class Operation:
     @cached_property
     def called(self) -> tuple[str, ...]:
         """Computations that it names, in the order in which they stand."""
-        branches = re.search(r"branch_computations=\{([^}]*)\}", self.attributes)
-        return (*_CALLED.findall(self.attributes), *(_NAME.findall(branches[1]) if branches else ()))
+        lists = re.findall(r"(?:branch|called)_computations=\{([^}]*)\}", self.attributes)
+        return (*_CALLED.findall(self.attributes), *(name for names in lists for name in _NAME.findall(names)))
 
     def attribute(self, name: str) -> str:
         """The text of ``name=...`` up to the next comma outside braces; empty where there is none."""

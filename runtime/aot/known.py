@@ -17,7 +17,8 @@ from runtime.aot.loops import scheduled, unknown_loops
 from runtime.aot.matmuls import Product, inside, products
 from runtime.aot.origins import origins
 from runtime.aot.parts import MATRIX_PARTS, is_cache, is_read_with_cache, model_of, part_of_argument, part_of_operation
-from runtime.aot.traffic import carried_over, is_transfer, traffic, update_of
+from runtime.aot.traffic import traffic, update_of
+from runtime.aot.transfers import carried_over, is_transfer
 
 LEAST_COPY_BYTES = 1 << 16
 """Smaller writes of cached positions are appends."""
@@ -190,7 +191,7 @@ def _cache_copies(module: Module, named: Mapping[str, str], caches: list[Shape])
 def _moved_from(module: Module, op: Operation) -> Iterator[tuple[str, Shape]]:
     """Arrays that a copy is made of: large ones, not positions and flags."""
     sources = module.operand_shapes(op)
-    if is_transfer(op):
+    if is_transfer(module, op):
         yield from sources
         return
     yield from ((name, shape) for name, shape in sources if shape.bytes >= LEAST_COPY_BYTES)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from runtime.aot.hlo import Computation, Module, Operation
 from runtime.aot.loops import body
+from runtime.aot.transfers import JOINED, is_transfer
 
 Leaves = tuple[str, ...]
 """Of each array of a value the argument that it is; empty where it was computed."""
@@ -35,8 +36,6 @@ _SAME = frozenset(
     }
 )
 """Operations whose result is their first operand, moved, cut, updated in places or in another type."""
-JOINED = "ConcatBitcast"
-"""The custom call that takes the slices of one array, fetched apart, as the whole."""
 
 
 def origins(module: Module) -> dict[str, str]:
@@ -71,6 +70,8 @@ def _leaves(module: Module, op: Operation, given: dict[int, Leaves], found: dict
             index = _INDEX.search(op.attributes)
             place = int(index[1]) if index else 0
             return operands[0][place : place + 1] or computed
+        case "async-start" if is_transfer(module, op):
+            return operands[0][:1]
         case "while":
             _visit(module, body(module, op), {0: operands[0]}, found)
             return operands[0]

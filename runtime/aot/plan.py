@@ -12,13 +12,10 @@ from runtime.aot.extrapolate import extrapolated
 from runtime.aot.reading import Assumptions, Reading, read
 from runtime.aot.recipe import Recipe, recipe_of
 from runtime.aot.store import Store
+from runtime.aot.variants import variants
 from simulator.spec.model import ModelSpec
 from simulator.spec.scenario import Scenario
 
-VARIANTS = (Variant(), Variant(barrier=True), Variant("scanned"))
-"""The barrier helps some shapes and hurts others; a scan is quick to compile and slow to run."""
-ROUND_VARIANTS = (Variant(), Variant("scanned"))
-"""A round takes a minute to compile: two variants are enough."""
 PREFILL_VARIANTS = (Variant("scanned"),)
 """Unrolled, the prefill of a 70B takes 157 s and 14.7 GB to compile; its matrices, not HBM, bind, so a scan is fair."""
 DEPTHS = (8, 16)
@@ -62,8 +59,8 @@ def recipes(scenario: Scenario, programs: Iterable[ProgramName], device: Device)
     """Every program in the variants that it is compiled in."""
     found = []
     for program in programs:
-        variants = {"round": ROUND_VARIANTS, "prefill": PREFILL_VARIANTS}.get(program, VARIANTS)
-        found += [recipe_of(scenario, program, device.topology, variant) for variant in variants]
+        wanted = PREFILL_VARIANTS if program == "prefill" else variants(device.topology)
+        found += [recipe_of(scenario, program, device.topology, variant) for variant in wanted]
     return found
 
 

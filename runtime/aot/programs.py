@@ -45,7 +45,7 @@ class Shaped:
     """Bytes of one device's arguments; see ``Compiled.argument_parts``."""
 
     def lower(self) -> jax.stages.Lowered:
-        """Trace it. Weights that it does not read, such as those of distances, take memory on the device all the same."""
+        """Trace it. Weights that it does not read, such as those of distances, take memory all the same."""
         return jax.jit(self.function, donate_argnums=self.donated, keep_unused=True).lower(*self.arguments)
 
 
@@ -94,7 +94,9 @@ def _rounds(recipe: Recipe, mesh: Mesh) -> Shaped:
         if spec is not None
     )
     pair = Pair(target, draft, mesh)
-    setting = Setting(recipe.output_tokens, recipe.tokens - 1, recipe.positions, Sampling(**dict(recipe.sampling or {})))
+    setting = Setting(
+        recipe.output_tokens, recipe.tokens - 1, recipe.positions, Sampling(**dict(recipe.sampling or {}))
+    )
 
     def rounds(target: Decoder, draft: Decoder, state: DecodeState) -> DecodeState:
         return run_to_end(setting, target, draft, state, Forcing())

@@ -36,7 +36,7 @@ class Recipe:
     """S, allocated positions of each cache."""
     output_tokens: int = 0
     """N of a loop of rounds; 0 in a step, which does not depend on it."""
-    sampling: Mapping[str, float | int | None] | None = None
+    sampling: Mapping[str, Any] | None = None
     """How a loop of rounds chooses tokens: the fields of ``runtime.sampling.Sampling``; None in a step."""
 
     @property

@@ -11,8 +11,9 @@ operations run one after the other in the order of the schedule, and share one H
 - an operation without an estimate (scalars, updates in place) takes what its bytes take;
 - a loop's body is played as often as the loop runs, once where the data decides.
 
-Study: with libtpu 0.0.52, 70B and 4B models on v4:2x2x4, the sum of cycles lies up to 30 % below the bandwidth floor,
-the replay between 1.02 and 1.15 times above it.
+With libtpu 0.0.52, Chinchilla 70B and its 4B draft on v4:2x2x4, one sequence: a plain step is replayed in 1.01 times
+the bandwidth floor, a verify step of five tokens in 1.11, a draft step in 1.05; the cycles alone sum to 0.77 of the
+floor in the plain step.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from runtime.aot.loops import body, trips
 from runtime.aot.matmuls import products
 from runtime.aot.origins import origins
 from runtime.aot.parts import ATTENTION_PARTS, part_of_operation
-from runtime.aot.traffic import carried_over, is_transfer, traffic
+from runtime.aot.traffic import traffic
+from runtime.aot.transfers import carried_over, is_transfer
 
 Category = Literal["matmul", "attention", "other", "collective"]
 Price = Callable[[Operation], float]
@@ -166,9 +168,9 @@ class Schedule:
             self._prepare(module.computations[op.called[0]])
             return _Move("body", op.name, inner=op.called[0])
         if op.opcode.endswith("-done"):
-            return _Move("end", op.name, waits_for=op.operands[0])
+            return _Move("end", op.name, waits_for=_start_of(module, op))
         moved = traffic(module, op)
-        if is_transfer(op):
+        if is_transfer(module, op):
             return _Move("transfer", op.name, hbm_bytes=0 if op.name in self._skipped else moved.total)
         collective = collective_of(module, op)
         if collective is not None:
@@ -193,6 +195,14 @@ class Schedule:
                     clock.wait(move.waits_for)
                 case "run":
                     clock.run(move)
+
+
+def _start_of(module: Module, end: Operation) -> str:
+    """Name of what an end waits for; updates may lie between."""
+    begun = module.operations[end.operands[0]]
+    while begun.opcode == "async-update":
+        begun = module.operations[begun.operands[0]]
+    return begun.name
 
 
 def _categories(module: Module) -> dict[str, Category]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from runtime.aot.hlo import Computation, Module, Operation
 from runtime.aot.hlo_shapes import Shape
-from runtime.aot.origins import JOINED
+from runtime.aot.transfers import JOINED, is_transfer
 
 # Names of values, control, and the ends of transfers that their starts account for.
 _FREE = frozenset(
@@ -63,28 +63,11 @@ class Traffic:
         return self.read + self.written
 
 
-def is_transfer(op: Operation) -> bool:
-    """Whether it starts a copy that runs beside what follows."""
-    return op.opcode in ("copy-start", "slice-start")
-
-
-def carried_over(module: Module) -> frozenset[str]:
-    """Transfers at the start of a program that the call before has already made, at its end, for this one.
-
-    The compiler keeps one argument in on-chip memory from call to call ("cross-program prefetch"). Where a program
-    fetches it again at its end, the transfer at its start moves nothing but in the very first call.
-    """
-    starts = [op for op in module.entry.operations if is_transfer(op)]
-    early = [op for op in starts if "cross_program_prefetch_index" in op.attributes]
-    late = {op.operands[0] for op in starts if op not in early}
-    return frozenset(op.name for op in early if op.operands[0] in late)
-
-
 def traffic(module: Module, op: Operation) -> Traffic:
     """HBM bytes of one execution of a scheduled operation, the bodies of loops apart."""
     if op.opcode in _FREE or (op.opcode == "custom-call" and JOINED in op.attributes):
         return Traffic()
-    if is_transfer(op):
+    if is_transfer(module, op):
         return _transfer(op)
     operands = list(module.operand_shapes(op))
     if op.opcode == "fusion":
@@ -110,7 +93,7 @@ def traffic(module: Module, op: Operation) -> Traffic:
 
 
 def _transfer(op: Operation) -> Traffic:
-    """Of ``copy-start`` the first array is the destination, of ``slice-start`` the last."""
+    """Of ``copy-start`` the first array is the destination, of the others the last."""
     arrays = [shape for shape in op.shapes if shape.dims]
     source, destination = (arrays[1], arrays[0]) if op.opcode == "copy-start" else (arrays[0], arrays[-1])
     count = destination.padded_bytes

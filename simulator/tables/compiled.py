@@ -14,6 +14,8 @@ from simulator.units import human_bytes, human_time
 
 Reading = Mapping[str, Any]
 
+_FROM = ", from "
+
 
 def known_memory(readings: Sequence[Reading]) -> Table:
     """Whether each program fits, and what of a chip's HBM it takes."""
@@ -26,16 +28,18 @@ def known_memory(readings: Sequence[Reading]) -> Table:
         Column("code"),
         Column("in all"),
     )
-    return Table("known: HBM of a chip", columns, tuple(_memory_row(reading) for reading in readings))
+    from_few = dict.fromkeys(words for reading in readings if (words := reading["variant"].partition(_FROM)[2]))
+    note = "".join(f"extrapolated from {words}" for words in from_few)
+    return Table("known: HBM of a chip", columns, tuple(_memory_row(reading) for reading in readings), note)
 
 
 def _memory_row(reading: Reading) -> tuple[str, ...]:
     memory = reading["known"]["memory"]
     if reading["state"] != "ok":
         short = f"{memory['needed_gib']:.2f} of {memory['available_gib']:.2f} GiB"
-        return (_words(reading["program"]), reading["variant"], "NO", "", "", "", short)
+        return (_words(reading["program"]), _layers(reading), "NO", "", "", "", short)
     sizes = (memory[f"{name}_bytes"] for name in ("arguments", "temporaries", "code", "total"))
-    return (_words(reading["program"]), reading["variant"], "yes", *(human_bytes(size) for size in sizes))
+    return (_words(reading["program"]), _layers(reading), "yes", *(human_bytes(size) for size in sizes))
 
 
 def known_work(readings: Sequence[Reading]) -> Table:
@@ -87,7 +91,7 @@ def known_collectives(readings: Sequence[Reading]) -> Table:
         Column("in", numeric=False),
         Column("count"),
         Column("payload"),
-        Column("chips"),
+        Column("devices"),
         Column("algorithm", numeric=False),
     )
     lines = tuple(
@@ -156,7 +160,7 @@ def _estimated_row(reading: Reading, scale: float) -> tuple[str, ...]:
     parts = (at[f"{name}_s"] for name in ("matmul", "attention", "other", "stall", "total"))
     return (
         _words(reading["program"]),
-        reading["variant"],
+        _layers(reading),
         figures(found["bandwidth_floor_s"] / scale),
         *(figures(seconds / scale) for seconds in parts),
         f"{found['over_floor']:.3f}" if found["over_floor"] is not None else "",
@@ -185,7 +189,7 @@ def _assumed_row(reading: Reading) -> tuple[str, ...]:
         _words(reading["program"]),
         f"{sum(each['count'] for each in found['collectives']):,}",
         str(found["unpriced"] or ""),
-        human_time(found["collectives_s"]),
+        human_time(found["collectives_s"]) if not found["unpriced"] else "",
         human_time(found["call_overhead_s"]),
         *(human_time(totals[rate]) if rate in totals else "" for rate in ("datasheet", "compiler")),
     )
@@ -207,6 +211,14 @@ def assumed_words(readings: Sequence[Reading]) -> list[str]:
 
 def _fitting(readings: Sequence[Reading]) -> list[Reading]:
     return [reading for reading in readings if reading["state"] == "ok"]
+
+
+def _layers(reading: Reading) -> str:
+    """How the layers are written down, in few words."""
+    variant: str = reading["variant"].partition(_FROM)[0]
+    loop, *more = variant.split(", ")
+    options = ["options"] if any("=" in word for word in more) else []
+    return ", ".join([word for word in more if "=" not in word] + options) or loop
 
 
 def _words(name: str) -> str:

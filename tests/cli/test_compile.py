@@ -13,10 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from runtime.aot import compiler, plan
-from runtime.aot.compiled import Compiled, Memory
+from runtime.aot.compiled import Compiled, Memory, Variant
 from runtime.aot.loops import scheduled
 from runtime.aot.recipe import Recipe
 from runtime.aot.store import Store
+from runtime.aot.variants import EAGER
 from simulator.cli import app
 from simulator.spec.record import RunRecord
 from tests.compiled_texts import CHIPS, module, text
@@ -83,7 +84,7 @@ def test_the_three_parts_are_told_and_kept(sps: Sps, compiler_that_makes: Callab
         assert words in told
     assert "static profile of libtpu 0.0.52 for a v5p of 2x2x1" in told
     assert max(map(len, told.splitlines())) <= 100
-    assert [recipe.variant.words for recipe in asked] == ["unrolled", "unrolled, barrier", "scanned"]
+    assert [recipe.variant for recipe in asked] == [Variant(), Variant(options=EAGER), Variant("scanned")]
     assert {recipe.topology for recipe in asked} == {"v4:2x2x1"}
     (record,) = json.loads(Path("out/chinchilla-70b-tpu-v4/compiled.json").read_text())["records"]
     found = RunRecord.model_validate(record)
@@ -183,7 +184,7 @@ def test_quick_compiles_two_depths(sps: Sps, compiler_that_makes: Callable[[str]
     deep.insert(deep.index("--program"), "target.layers=80")
     done = sps(CHINCHILLA, *deep, "--quick")
     assert {recipe.target.layers for recipe in asked if recipe.target is not None} == {8, 16}
-    assert "from 8 and 16" in done.stdout
+    assert "extrapolated from 8 and 16 layers" in done.stdout
 
 
 def test_a_price_that_is_given_is_used(sps: Sps, compiler_that_makes: Callable[[str], list[Recipe]]) -> None:

@@ -30,7 +30,7 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from runtime import arithmetic, programs, transformer
-from runtime.arithmetic import Lowering
+from runtime.arithmetic import Lowering, pad
 from runtime.mesh import axes_of, cache_spec, chip_mesh, on_chips, weight_specs
 from runtime.pair import Pair
 from runtime.sampling import Sampling
@@ -80,7 +80,7 @@ class Case:
         step = Step.of(self.spec, (self.batch, self.tokens), cursor, allocated, self.lowering)
         masks = [step.among_new] if step.cached is None else [step.cached]
         if step.cached is not None and self.lowering.split_attention:
-            masks.append(step.among_new)
+            masks.append(pad(step.among_new, 2, self.lowering.min_new))
         return sum(mask.size for mask in masks) / sum(int(mask.sum()) for mask in masks)
 
     def counted(self) -> dict[str, float]:

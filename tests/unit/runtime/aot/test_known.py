@@ -7,7 +7,9 @@ import itertools
 import pytest
 
 from runtime.aot.hlo import parse
+from runtime.aot.known import known
 from runtime.aot.matmuls import convolution_flop
+from runtime.aot.replay import Rates, Schedule
 from tests.compiled_texts import BATCH, BYTES, CACHED, CHIPS, HEADS, LAYERS, VOCABULARY, WEIGHTS, WIDTH, facts
 
 
@@ -130,3 +132,45 @@ def test_thirteen_meetings() -> None:
     """The last case above, by brute force."""
     meetings = sum(0 <= result + tap - 1 < 5 for result, tap in itertools.product(range(5), range(3)))
     assert meetings == 13
+
+
+STARTED_OTHERWISE = """HloModule started, is_scheduled=true, entry_computation_layout={()->f32[]}
+
+%cut (cut.0: bf16[64,128]) -> bf16[32,128] {
+  %cut.0 = bf16[64,128]{1,0} parameter(0)
+  ROOT %half = bf16[32,128]{1,0:S(1)} slice(%cut.0), slice={[0:32], [0:128]}
+}
+
+%offloaded (own: f32[1,128]) -> f32[8,128] {
+  %own = f32[1,128]{1,0} parameter(0)
+  ROOT %gathered = f32[8,128]{1,0} all-gather(%own), replica_groups={{0,1,2,3,4,5,6,7}}, dimensions={0}
+}
+
+%elsewhere (part: f32[1,128]) -> f32[8,128] {
+  %part = f32[1,128]{1,0} parameter(0)
+  ROOT %call = f32[8,128]{1,0} custom-call(%part), custom_call_target="other core", called_computations={%offloaded}
+}
+
+ENTRY %main () -> f32[] {
+  %weight = bf16[64,128]{1,0} parameter(0), metadata={op_name="target.layers[0].output"}
+  %cut-start = ((bf16[64,128]{1,0}), bf16[32,128]{1,0:S(1)}, s32[]{:S(2)}) async-start(%weight), calls=%cut
+  %gather-start = ((), (), (s32[]{:S(2)})) async-start(), calls=%elsewhere
+  %mine = f32[1,128]{1,0:S(1)} constant({...})
+  %gather-update = ((f32[1,128]), f32[8,128]{1,0:S(1)}, (s32[]{:S(2)})) async-update(%gather-start, %mine)
+  %cut-done = bf16[32,128]{1,0:S(1)} async-done(%cut-start)
+  %gather-done = f32[8,128]{1,0:S(1)} async-done(%gather-update)
+  ROOT %last = f32[]{:S(6)} constant(0)
+}
+"""
+
+
+def test_what_a_tpu7x_starts_in_other_ways() -> None:
+    read = parse(STARTED_OTHERWISE)
+    found = known(read, 8, {"target": 1})
+    (gather,) = found.collectives
+    assert (gather.kind, gather.payload_bytes, gather.group, gather.count) == ("all-gather", 8 * 128 * 4, 8, 1)
+    assert found.moved["output"].read == 32 * 128 * 2
+    assert found.hbm_bytes == 32 * 128 * 2
+    replayed = Schedule(read, lambda _: 1e-6).replay(Rates(1e9, 1e12))
+    assert replayed.collectives_s + replayed.stall_s == pytest.approx(1e-6)
+    assert replayed.stall_s == pytest.approx(32 * 128 * 2 / 1e12)
