@@ -243,7 +243,7 @@ def _pairs(gains: Sequence[Judged]) -> Iterator[bool]:
 
 
 def crossed(published: Sequence[Published]) -> list[Summary]:
-    """Each source of a chip under the calibrations that other sources of it were fitted with, and under the compiled one.
+    """Each source of a chip under the calibrations that other sources of it were fitted with, and the compiled one.
 
     Once each. Rows that have that calibration anyway are left out: their errors stand in the other tables.
     """
@@ -253,7 +253,7 @@ def crossed(published: Sequence[Published]) -> list[Summary]:
         again = [judge(one.about, entry, name) for entry in one.entries if _has_another(entry, chip, name)]
         errors = [row.error for row in again if row.counted and row.error is not None]
         if errors:
-            where = f" on {chip}" if name == COMPILED and len(_compiled(one)) > 1 else ""
+            where = f", {chip.removeprefix('tpu_')}," if name == COMPILED and len(_compiled(one)) > 1 else ""
             found.append(summary("cross", f"{one.about.name}{where} under {name}", "test", errors))
     return found
 
