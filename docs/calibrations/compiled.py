@@ -100,6 +100,8 @@ def assumptions(one: Any) -> Iterator[str]:
     yield f"all-reduces: {device_of(where).prices().source.replace(f' of {PRICED[one.generation][0]}', '')}"
     if one.generation in PRICES_OF:
         yield f"no price of this generation is known: a {PRICES_OF[one.generation]}'s, whose torus and links are alike"
+        yield "a chip is two devices, and what they send each other is not priced"
+    yield "prices of large payloads are far too dear, as Pope et al. 2022 show for v4; small ones are unchecked"
     yield "an all-gather or reduce-scatter takes half of it; a collective over a part of the chips as long as over all"
     yield "overheads of a layer and a step are the compiler's constants of small operations: no host, launch or gap"
     yield "drawing a token takes no time, as no step draws one"
