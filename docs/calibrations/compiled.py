@@ -24,7 +24,6 @@ import yaml
 from runtime.aot.device import device_of
 from runtime.aot.topologies import topology
 from simulator.calibration.tables import check
-from simulator.cost.step import footprint
 from simulator.files import settle
 from simulator.spec.library import PROFILES
 from simulator.validation.published import COMPILED
@@ -111,15 +110,15 @@ def assumptions(one: Any) -> Iterator[str]:
 
 
 def validity(one: Any) -> dict[str, dict[str, float]]:
-    """What the rows reach over; layers are left out, being alike."""
+    """What the rows reach over. Not layers, which are alike, nor with them the bytes of a chip."""
     steps = [FIT["step_of"](row) for row in one.rows]
-    bytes_each = [float(footprint(step.shape, step.forward.chips, one.profile)) for step in steps]
-    rows = [float(np.asarray(step.forward.rows)) for step in steps]
-    widths = [float(row["width"]) for row in one.rows]
-    chips = [1.0, *map(float, prices(one.generation))]
-    ends = {"chips": chips, "width": widths, "rows": rows, "weight_bytes_per_chip": bytes_each}
-    ends["payload_bytes"] = [float(size) for size in PAYLOADS]
-    ends["positions"] = [0.0, *(float(step.forward.positions) for step in steps)]
+    ends = {
+        "chips": [1.0, *map(float, prices(one.generation))],
+        "width": [float(row["width"]) for row in one.rows],
+        "rows": [float(np.asarray(step.forward.rows)) for step in steps],
+        "payload_bytes": [float(size) for size in PAYLOADS],
+        "positions": [float(step.forward.positions) for step in steps],
+    }
     return {axis: {"low": min(found), "high": max(found)} for axis, found in ends.items()}
 
 
