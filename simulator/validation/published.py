@@ -21,6 +21,8 @@ WITHIN = 0.15
 """Relative error up to which a test row counts as validated: what two public measurements of one thing differ by."""
 TIE = 0.03
 """Speedups this near to 1, or to each other, have no order: public noise is 3 to 8 %."""
+COMPILED = "xla-compiled"
+"""Calibrations of programs that were compiled and never run, by docs/calibrations/compiled.py: no row was fitted to."""
 QUANTITIES = {
     "plain_step_s": "plain step",
     "prefill_s": "prefill",
@@ -241,17 +243,18 @@ def _pairs(gains: Sequence[Judged]) -> Iterator[bool]:
 
 
 def crossed(published: Sequence[Published]) -> list[Summary]:
-    """Each source of a chip under the calibrations that other sources of it were fitted with, once each.
+    """Each source of a chip under the calibrations that other sources of it were fitted with, and the compiled one.
 
-    Rows that have that calibration anyway are left out: their errors stand in the other tables.
+    Once each. Rows that have that calibration anyway are left out: their errors stand in the other tables.
     """
-    fitted = sorted({pair for one in published for pair in _calibrations(one)})
+    fitted = sorted({pair for one in published for pair in (_calibrations(one) | _compiled(one))})
     found: list[Summary] = []
     for one, (chip, name) in ((one, pair) for one in published for pair in fitted):
         again = [judge(one.about, entry, name) for entry in one.entries if _has_another(entry, chip, name)]
         errors = [row.error for row in again if row.counted and row.error is not None]
         if errors:
-            found.append(summary("cross", f"{one.about.name} under {name}", "test", errors))
+            where = f", {chip.removeprefix('tpu_')}," if name == COMPILED and len(_compiled(one)) > 1 else ""
+            found.append(summary("cross", f"{one.about.name}{where} under {name}", "test", errors))
     return found
 
 
@@ -269,6 +272,12 @@ def _calibrations(published: Published) -> set[tuple[str, str]]:
         for entry in published.entries
         if entry.scenario and entry.scenario.deployment.calibration and entry.row.use == "fit"
     }
+
+
+def _compiled(published: Published) -> set[tuple[str, str]]:
+    """The chips of a source's rows that have a compiled calibration, with it."""
+    chips = [entry.scenario.deployment.hardware for entry in published.entries if entry.scenario]
+    return {(chip.name, COMPILED) for chip in chips if COMPILED in chip.calibrations}
 
 
 def to_json(rows: Sequence[Judged], published: Sequence[Published]) -> dict[str, Any]:

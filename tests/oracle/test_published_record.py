@@ -97,7 +97,12 @@ def test_sources_of_one_chip_are_tried_on_each_other_both_ways(published: tuple[
     names = {
         one.name for one in crossed([p for p in published if p.about.name in ("pope2022", "chen2023_chinchilla_sps")])
     }
-    assert names == {"pope2022 under chen-2023", "chen2023_chinchilla_sps under pope-2022"}
+    assert names == {
+        "pope2022 under chen-2023",
+        "chen2023_chinchilla_sps under pope-2022",
+        "pope2022 under xla-compiled",
+        "chen2023_chinchilla_sps under xla-compiled",
+    }
 
 
 def test_no_source_is_tried_on_a_calibration_that_it_has_anyway_and_none_twice(
