@@ -102,7 +102,16 @@ def test_what_a_program_should_come_to(
 
 
 def test_the_best_variant_takes_least() -> None:
-    assert best([reading("scanned"), reading("right")]) == reading("right")
+    slow, quick = (replace(one, known=one.known | {"cache_copies": []}) for one in map(reading, ("scanned", "right")))
+    assert best([slow, quick]) == quick
+
+
+def test_a_variant_that_copies_no_cache_goes_before_one_that_does() -> None:
+    slow, quick = reading("scanned"), reading("right")
+    copying = replace(quick, known=quick.known | {"cache_copies": [{"how": "written back"}]})
+    assert not slow.known["cache_copies"]
+    assert best([slow, copying]) == slow
+    assert best([copying]) == copying
 
 
 def test_the_line_through_two_depths_meets_both() -> None:
