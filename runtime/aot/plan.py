@@ -67,7 +67,7 @@ def recipes(scenario: Scenario, programs: Iterable[ProgramName], device: Device)
 def best(readings: Sequence[Reading]) -> Reading:
     """Of one program's variants the one whose replay takes least at the datasheet's rate, or that moves least.
 
-    One that copies no cache goes before one that does: its copies grow with the positions, and a replay of a short cache
+    One that copies no cache goes before one that does: copies grow with the positions, and a replay of a short cache
     hardly shows them.
     """
     fitting = [reading for reading in readings if reading.state == "ok"]
