@@ -101,17 +101,18 @@ def test_what_a_program_should_come_to(
     assert expected_of(replace(asked, target_degree=1, draft_degree=1)).all_reduces == 0
 
 
-def test_the_best_variant_takes_least() -> None:
-    slow, quick = (replace(one, known=one.known | {"cache_copies": []}) for one in map(reading, ("scanned", "right")))
+def test_the_best_variant_takes_least_and_copies_no_cache() -> None:
+    slow, quick = (
+        replace(reading(name), variant=name, known=reading(name).known | {"cache_copies": []})
+        for name in ("scanned", "right")
+    )
     assert best([slow, quick]) == quick
-
-
-def test_a_variant_that_copies_no_cache_goes_before_one_that_does() -> None:
-    slow, quick = reading("scanned"), reading("right")
+    assert best([slow]) == slow
+    other = replace(slow, variant="unrolled, slower")
+    assert best([other, quick]) == quick
     copying = replace(quick, known=quick.known | {"cache_copies": [{"how": "written back"}]})
-    assert not slow.known["cache_copies"]
-    assert best([slow, copying]) == slow
-    assert best([copying]) == copying
+    assert best([other, copying]) == other
+    assert best([slow, copying]) == copying
 
 
 def test_the_line_through_two_depths_meets_both() -> None:
