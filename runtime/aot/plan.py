@@ -67,8 +67,8 @@ def recipes(scenario: Scenario, programs: Iterable[ProgramName], device: Device)
 def best(readings: Sequence[Reading]) -> Reading:
     """Of one program's variants the one whose replay takes least at the datasheet's rate, or that moves least.
 
-    A scanned one, which is reported beside it, only where there is no other. Of the others one that copies no cache goes
-    first: copies grow with the positions, and a replay of a short cache hardly shows them.
+    A scanned one, which is reported beside it, only where there is no other. Of the others one that copies no cache
+    goes first: copies grow with the positions, and a replay of a short cache hardly shows them.
     """
     fitting = [reading for reading in readings if reading.state == "ok"]
     unrolled = [reading for reading in fitting if not reading.variant.startswith("scanned")]
