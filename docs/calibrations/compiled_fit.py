@@ -154,3 +154,17 @@ def report(one: Fitted) -> Iterator[str]:
         told = f"root mean square {rms(own):.1%}, whole models {np.median(np.abs(models)):.1%} in the median"
         yield f"  with a curve over the bytes of a chip in place of one rate: {told}"
     yield f"  at the compiler's own rate of HBM {longer(one):+.1%} in the median"
+
+
+def table(found: Sequence[Fitted]) -> str:
+    """The numbers of every generation in Markdown."""
+    columns = ("memory", "matrices", "a layer", "with several rows", "a step", "programs", "missed by (rms)")
+    lines = [f"| | {' | '.join(columns)} | at the compiler's rate of HBM |", "|---" * 9 + "|"]
+    for one in found:
+        value = one.steps.values
+        rates = (f"{value[name]:.2f}" for name in ("hbm_efficiency", "matmul_efficiency"))
+        times = [f"{value[name] * 1e6:.1f} us" for name in ("layer_overhead", "layer_overhead_many_rows")]
+        ends = (f"{value['step_overhead'] * 1e6:.0f} us", str(len(one.rows)), f"{rms(one.steps.residuals):.0%}")
+        cells = (*rates, times[0], f"{times[1]} more", *ends, f"{longer(one):+.0%}")
+        lines.append(f"| {one.generation} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from simulator.spec.hardware import Calibration
 from simulator.spec.publication import load_all
 from simulator.validation.machine import read_profile
-from simulator.validation.published import COMPILED, Judged, judge, summary
+from simulator.validation.published import COMPILED, Judged, Summary, judge, summary
 
 CHIP = "tpu_v4"
 LINKS = "with-links"
@@ -84,21 +84,49 @@ def _words(error: float | None) -> str:
     return "" if error is None else f"{error:+.3f}"
 
 
+def grouped(found: Sequence[Line]) -> Iterator[tuple[str, bool, list[Line]]]:
+    """Each source with all its lines, then its kinds of numbers if there are several: name, whether a kind, lines."""
+    for source in dict.fromkeys(line.own.about.name for line in found):
+        own = [line for line in found if line.own.about.name == source]
+        yield source, False, own
+        for kind in _quantities(own):
+            yield kind, True, [line for line in own if line.own.quantity == kind]
+
+
+def _summary(group: Sequence[Line], name: str) -> Summary | None:
+    errors = [error for line in group if (error := line.error(name)) is not None]
+    return summary("", name, "", errors) if errors else None
+
+
+def markdown(found: Sequence[Line]) -> str:
+    """Median error and bias of each group under every calibration."""
+    lines = [f"| median error (bias) of | n | {' | '.join(f'`{name}`' for name in FITTED_TO)} |"]
+    lines.append("|---" * (2 + len(FITTED_TO)) + "|")
+    source = ""
+    for name, is_kind, group in grouped(found):
+        source = source if is_kind else name
+        cells = []
+        for calibration, sources in FITTED_TO.items():
+            one = _summary(group, calibration)
+            star = "*" if source in sources else ""
+            cells.append("" if one is None else f"{one.median:.0%} ({one.bias:+.0%}){star}")
+        lines.append(f"| {'- ' if is_kind else ''}{name} | {len(group)} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def report(found: Sequence[Line]) -> Iterator[str]:
     """Errors of each source under every calibration: all its rows, and by quantity."""
     columns = "n     bias   median     90th    worst"
     yield f"{'published values of ' + CHIP:26s} {'calibration':13s} {'fitted to':9s}   {columns}"
-    for source in dict.fromkeys(line.own.about.name for line in found):
-        own = [line for line in found if line.own.about.name == source]
-        groups = {source: own}
-        groups |= {f"  {kind}": [line for line in own if line.own.quantity == kind] for kind in _quantities(own)}
-        for title, group in groups.items():
-            for name, sources in FITTED_TO.items():
-                errors = [error for line in group if (error := line.error(name)) is not None]
-                if errors:
-                    one = summary("", name, "", errors)
-                    told = f"{one.count:3d}  {one.bias:+7.1%}  {one.median:7.1%}  {one.p90:7.1%}  {one.worst:7.1%}"
-                    yield f"{title:26s} {name:13s} {'some' if source in sources else 'none':9s} {told}"
+    source = ""
+    for group_name, is_kind, group in grouped(found):
+        source = source if is_kind else group_name
+        for name, sources in FITTED_TO.items():
+            one = _summary(group, name)
+            if one is not None:
+                told = f"{one.count:3d}  {one.bias:+7.1%}  {one.median:7.1%}  {one.p90:7.1%}  {one.worst:7.1%}"
+                title = f"{'  ' * is_kind}{group_name}"
+                yield f"{title:26s} {name:13s} {'some' if source in sources else 'none':9s} {told}"
 
 
 def _quantities(found: Sequence[Line]) -> list[str]:

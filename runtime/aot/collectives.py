@@ -24,7 +24,6 @@ _STRATEGY = re.compile(r'"strategy":"(\w+)"')
 _SIZES = re.compile(r"dim_sizes:([\d,]+)")
 _GROUP = re.compile(r"\{\{([\d,]*)\}")
 _IOTA = re.compile(r"replica_groups=\[\d+,(\d+)\]<=")
-_PARTITIONS = re.compile(r"num_partitions=(\d+)")
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-GIB = 1 << 30
-
 ProgramName = Literal["prefill", "plain_step", "draft_step", "verify_step", "round"]
 """Forward passes up to the gathered logits, without a choice of tokens; and the loop over whole rounds."""
 PROGRAMS: tuple[ProgramName, ...] = ("prefill", "plain_step", "draft_step", "verify_step", "round")
-
-SCOPES = ("embedding", "norm", "qkv", "cache", "attention", "output", "up", "down", "experts", "head", "sampling")
-"""Names in an operation's ``metadata op_name`` that say which part of a model it belongs to (``.../layer/qkv/...``).
-A fusion keeps the name of one of its operations, so a split by them is approximate."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ _NAME = re.compile(r"%([\w.\-]+)")
 _CALLED = re.compile(r"(?:calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.\-]+)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
+_INDEX = re.compile(r"index=(\d+)")
 _FRAME = re.compile(r"stack_frame_id=(\d+)")
 _TABLE = re.compile(r"(\w+)=(\d+)")
 
@@ -69,6 +70,12 @@ class Operation:
         """Computations that it names, in the order in which they stand."""
         lists = re.findall(r"(?:branch|called)_computations=\{([^}]*)\}", self.attributes)
         return (*_CALLED.findall(self.attributes), *(name for names in lists for name in _NAME.findall(names)))
+
+    @cached_property
+    def element(self) -> int | None:
+        """Which element of a tuple it takes; None where it takes none."""
+        found = _INDEX.search(self.attributes) if self.opcode == "get-tuple-element" else None
+        return int(found[1]) if found else None
 
     def attribute(self, name: str) -> str:
         """The text of ``name=...`` up to the next comma outside braces; empty where there is none."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from runtime.aot.hlo import Computation, Module, Operation
 
-_INDEX = re.compile(r"index=(\d+)")
 _KNOWN = re.compile(r'known_trip_count"?:\{"n":"(\d+)"')
 _MOVES = ("bitcast", "copy", "reshape")
 
@@ -64,7 +63,7 @@ def trips(module: Module, loop: Operation) -> int | None:
     if compared.opcode != "compare" or compared.attribute("direction") != "LT":
         return None
     counter, limit = (module.operations[name] for name in compared.operands)
-    place = _element(counter)
+    place = counter.element
     end = _value(module, loop, limit)
     if place is None or end is None:
         return None
@@ -84,7 +83,7 @@ def _step(module: Module, loop: Operation, place: int) -> int | None:
     if added.opcode != "add":
         return None
     terms = [_behind(module, module.operations[name]) for name in added.operands]
-    counters = [term for term in terms if _element(term) == place]
+    counters = [term for term in terms if term.element == place]
     steps = [value for term in terms if (value := _value(module, loop, term)) is not None and term not in counters]
     return steps[0] if len(counters) == len(steps) == 1 else None
 
@@ -92,11 +91,11 @@ def _step(module: Module, loop: Operation, place: int) -> int | None:
 def _value(module: Module, loop: Operation, op: Operation) -> int | None:
     """The constant that an operation of a loop is, also where the loop carries it unchanged."""
     op = _behind(module, op)
-    place = _element(op)
+    place = op.element
     if place is None:
         return _constant(op)
     root = body(module, loop).root
-    if root.opcode != "tuple" or _element(_behind(module, module.operations[root.operands[place]])) != place:
+    if root.opcode != "tuple" or _behind(module, module.operations[root.operands[place]]).element != place:
         return None
     return _constant(_initial(module, loop, place))
 
@@ -118,9 +117,3 @@ def _constant(op: Operation | None) -> int | None:
     if op is None or op.opcode != "constant" or not re.fullmatch(r"-?\d+", op.inside):
         return None
     return int(op.inside)
-
-
-def _element(op: Operation) -> int | None:
-    """Which element of a tuple ``op`` takes."""
-    found = _INDEX.search(op.attributes) if op.opcode == "get-tuple-element" else None
-    return int(found[1]) if found else None

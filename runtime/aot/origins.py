@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from runtime.aot.hlo import Computation, Module, Operation
@@ -12,7 +11,6 @@ from runtime.aot.transfers import JOINED, is_transfer
 Leaves = tuple[str, ...]
 """Of each array of a value the argument that it is; empty where it was computed."""
 
-_INDEX = re.compile(r"index=(\d+)")
 _SAME = frozenset(
     {
         "bitcast",
@@ -67,8 +65,7 @@ def _leaves(module: Module, op: Operation, given: dict[int, Leaves], found: dict
         case "tuple":
             return tuple(leaf for leaves in operands for leaf in leaves)
         case "get-tuple-element":
-            index = _INDEX.search(op.attributes)
-            place = int(index[1]) if index else 0
+            place = op.element or 0
             return operands[0][place : place + 1] or computed
         case "async-start" if is_transfer(module, op):
             return operands[0][:1]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from runtime.aot.compiled import PROGRAMS, ProgramName, Variant
 from runtime.aot.compiler import TIMEOUT_S, compile_program
-from runtime.aot.device import Device
+from runtime.aot.device import Device, device_of
 from runtime.aot.extrapolate import extrapolated
 from runtime.aot.reading import Assumptions, Reading, read
 from runtime.aot.recipe import Recipe, recipe_of
 from runtime.aot.store import Store
+from runtime.aot.topologies import topology_of
 from runtime.aot.variants import variants
 from simulator.spec.model import ModelSpec
-from simulator.spec.scenario import Scenario
+from simulator.spec.scenario import Deployment, Scenario
 
 PREFILL_VARIANTS = (Variant("scanned"),)
 """Unrolled, the prefill of a 70B takes 157 s and 14.7 GB to compile; its matrices, not HBM, bind, so a scan is fair."""
@@ -43,10 +45,33 @@ class Workshop:
         few, more = (self._read(_with_layers(recipe, target, layers)) for layers in DEPTHS)
         return extrapolated((few, more), DEPTHS, target.layers, self.device)
 
+    def read_all(self, scenario: Scenario, programs: Iterable[ProgramName]) -> dict[str, list[Reading]]:
+        """Every variant of every program; what does not fit in one variant is not tried in another."""
+        every = recipes(scenario, programs, self.device)
+        found: dict[str, list[Reading]] = {}
+        for done, recipe in enumerate(every):
+            self.report(f"{done} of {len(every)}: {recipe.program}, {recipe.variant.words}")
+            earlier = found.setdefault(recipe.program, [])
+            if not any(reading.state != "ok" for reading in earlier):
+                earlier.append(self.read(recipe))
+        return found
+
     def _read(self, recipe: Recipe) -> Reading:
         compiled = compile_program(recipe, self.store, self.report, self.timeout_s)
         text = compiled.text(self.store.folder) if compiled.state == "ok" else ""
         return read(compiled, recipe, text, self.device, self.assumptions)
+
+
+def workshop(
+    deployment: Deployment, folder: Path, report: Report, assumptions: Assumptions | None = None, *, quick: bool
+) -> Workshop:
+    """A workshop for the slice of a deployment, which keeps its programs in ``folder``.
+
+    Raises:
+        RefusedError: the compiler has no such hardware or slice.
+    """
+    device = device_of(topology_of(deployment), deployment.hardware)
+    return Workshop(Store(folder / "programs"), device, assumptions or Assumptions(), report, quick=quick)
 
 
 def programs_of(scenario: Scenario) -> tuple[ProgramName, ...]:
@@ -77,9 +102,7 @@ def best(readings: Sequence[Reading]) -> Reading:
 
 
 def _cost(reading: Reading) -> float:
-    if reading.estimated:
-        return float(reading.estimated["without_collectives"]["datasheet"]["total_s"])
-    return float(reading.known.get("hbm_bytes", 0))
+    return float(reading.known.get("hbm_bytes", 0)) if reading.replay_s is None else reading.replay_s
 
 
 def _with_layers(recipe: Recipe, target: ModelSpec, layers: int) -> Recipe:

@@ -17,7 +17,7 @@ from runtime.aot.assumed import Override, Prices
 from runtime.aot.collectives import Collective, group_size, kind_of, payload_bytes
 from runtime.aot.compiled import Compiled
 from runtime.aot.device import Device
-from runtime.aot.hlo import Module, Operation, parse
+from runtime.aot.hlo import Operation, parse
 from runtime.aot.known import Known, known
 from runtime.aot.lints import Expected, Finding, findings
 from runtime.aot.recipe import Recipe
@@ -52,6 +52,11 @@ class Reading:
     """Empty where it does not fit, or where no clock of the generation is known."""
     assumed: Data
     findings: tuple[Finding, ...]
+
+    @property
+    def replay_s(self) -> float | None:
+        """Seconds of a call without collectives at the datasheet's bandwidth; None where nothing was replayed."""
+        return float(self.estimated["without_collectives"]["datasheet"]["total_s"]) if self.estimated else None
 
     def to_json(self) -> Data:
         """Plain data."""
@@ -103,11 +108,16 @@ def read(
     facts = known(module, compiled.devices, passes_of(recipe), reads_cache=recipe.program != "prefill")
     expected = expected_of(recipe)
     prices = device.prices(assumptions.override)
+
+    def price(op: Operation) -> float:
+        return prices.seconds(kind_of(op), payload_bytes(op), group_size(op, device.topology.devices)) or 0.0
+
+    schedule = Schedule(module, price)
     return Reading(
         *named,
         shared | _known(facts, expected, device, recipe),
-        _estimated(module, facts, device),
-        _assumed(module, facts, device, prices, assumptions),
+        _estimated(schedule, facts, device),
+        _assumed(schedule, facts, device, prices, assumptions),
         tuple(findings(facts, expected)),
     )
 
@@ -172,12 +182,12 @@ def _rates(device: Device) -> dict[str, float]:
     return rates
 
 
-def _estimated(module: Module, facts: Known, device: Device) -> Data:
+def _estimated(schedule: Schedule, facts: Known, device: Device) -> Data:
     """A replay without collectives at each rate; empty without a clock."""
     if device.clock_per_s is None:
         return {}
-    schedule = Schedule(module)
-    replays = {name: schedule.replay(Rates(device.clock_per_s, rate)) for name, rate in _rates(device).items()}
+    rates = {name: Rates(device.clock_per_s, rate) for name, rate in _rates(device).items()}
+    replays = {name: schedule.replay(each, priced=False) for name, each in rates.items()}
     floor_s = facts.floor_bytes / device.hbm_bytes_per_s
     return {
         "clock_per_s": device.clock_per_s,
@@ -189,7 +199,7 @@ def _estimated(module: Module, facts: Known, device: Device) -> Data:
     }
 
 
-def _assumed(module: Module, facts: Known, device: Device, prices: Prices, assumptions: Assumptions) -> Data:
+def _assumed(schedule: Schedule, facts: Known, device: Device, prices: Prices, assumptions: Assumptions) -> Data:
     priced = [(each, prices.seconds(each.kind, each.payload_bytes, each.group)) for each in facts.collectives]
     found: Data = {
         "collective_source": prices.source,
@@ -202,11 +212,6 @@ def _assumed(module: Module, facts: Known, device: Device, prices: Prices, assum
     if device.clock_per_s is None or found["unpriced"]:
         return found
     clock = device.clock_per_s
-
-    def price(op: Operation) -> float:
-        return prices.seconds(kind_of(op), payload_bytes(op), group_size(op, device.topology.devices)) or 0.0
-
-    schedule = Schedule(module, price)
     totals = {name: schedule.replay(Rates(clock, rate)).total_s for name, rate in _rates(device).items()}
     return found | {"with_collectives_s": {name: total + assumptions.call_overhead_s for name, total in totals.items()}}
 

@@ -26,8 +26,8 @@ def record_of(point: Point, readings: Readings, versions: Mapping[str, str]) -> 
     for program, reading in fitting.items():
         metrics |= {f"{program}_{name}": float(value) for name, value in _metrics(reading).items()}
         scanned = [each for each in readings[program] if each.state == "ok" and each.variant.startswith("scanned")]
-        if scanned and scanned[0].estimated:
-            metrics[f"{program}_replay_scanned_s"] = _replay_s(best(scanned))
+        if scanned and (scanned_s := best(scanned).replay_s) is not None:
+            metrics[f"{program}_replay_scanned_s"] = scanned_s
     if fitting:
         metrics["memory_per_chip_bytes"] = float(max(r.known["memory"]["total_bytes"] for r in fitting.values()))
     return new_record(
@@ -70,14 +70,10 @@ def _metrics(reading: Reading) -> dict[str, float]:
 def _estimates(reading: Reading) -> dict[str, Any]:
     if not reading.estimated:
         return {}
-    found = {"replay_s": _replay_s(reading)}
+    found = {"replay_s": reading.replay_s}
     rates = reading.estimated["without_collectives"]
     if "compiler" in rates:
         found["replay_compiler_rate_s"] = rates["compiler"]["total_s"]
     if "with_collectives_s" in reading.assumed:
         found["replay_with_collectives_s"] = reading.assumed["with_collectives_s"]["datasheet"]
     return found
-
-
-def _replay_s(reading: Reading) -> float:
-    return float(reading.estimated["without_collectives"]["datasheet"]["total_s"])

@@ -11,9 +11,7 @@ operations run one after the other in the order of the schedule, and share one H
 - an operation without an estimate (scalars, updates in place) takes what its bytes take;
 - a loop's body is played as often as the loop runs, once where the data decides.
 
-With libtpu 0.0.52, Chinchilla 70B and its 4B draft on v4:2x2x4, one sequence: a plain step is replayed in 1.01 times
-the bandwidth floor, a verify step of five tokens in 1.11, a draft step in 1.05; the cycles alone sum to 0.77 of the
-floor in the plain step.
+What comes of it is in docs/tpu/README.md.
 """
 
 from __future__ import annotations
@@ -84,8 +82,8 @@ class _Move:
 class _Clock:
     """The time of one replay, and the HBM channel beside it."""
 
-    def __init__(self, rates: Rates) -> None:
-        self.rates = rates
+    def __init__(self, rates: Rates, *, priced: bool) -> None:
+        self.rates, self._priced = rates, priced
         self.found = Replayed()
         self.now_s = 0.0
         self._queued = 0.0
@@ -101,7 +99,7 @@ class _Clock:
 
     def start_collective(self, move: _Move) -> None:
         """Start a collective that runs beside what follows."""
-        self._ready_s[move.name] = self.now_s + move.price_s
+        self._ready_s[move.name] = self.now_s + self._price_s(move)
 
     def wait(self, name: str) -> None:
         """Wait for the end of a transfer or of a collective."""
@@ -115,7 +113,7 @@ class _Clock:
 
     def run(self, move: _Move) -> None:
         """Run an operation or a collective to its end."""
-        duration_s = move.cycles / self.rates.clock_per_s + move.price_s
+        duration_s = move.cycles / self.rates.clock_per_s + self._price_s(move)
         found, own_s = self.found, move.hbm_bytes / self.rates.hbm_bytes_per_s
         match move.category:
             case "matmul":
@@ -129,6 +127,9 @@ class _Clock:
         found.stall_s += max(0.0, own_s - duration_s)
         found.channel_bytes += move.hbm_bytes
         self._pass(max(duration_s, own_s), move.hbm_bytes)
+
+    def _price_s(self, move: _Move) -> float:
+        return move.price_s if self._priced else 0.0
 
     def _pass(self, seconds: float, own_bytes: float = 0.0) -> None:
         """Let time pass, in which the channel moves ``own_bytes`` of an operation and serves the queue."""
@@ -149,9 +150,9 @@ class Schedule:
         self._moves: dict[str, list[_Move]] = {}
         self._prepare(module.entry)
 
-    def replay(self, rates: Rates) -> Replayed:
-        """Play one call."""
-        clock = _Clock(rates)
+    def replay(self, rates: Rates, *, priced: bool = True) -> Replayed:
+        """Play one call, collectives at their prices or taking no time."""
+        clock = _Clock(rates, priced=priced)
         self._play(self._module.entry.name, clock)
         return clock.found
 

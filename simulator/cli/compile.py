@@ -13,13 +13,12 @@ from simulator.cli.files import ready, records_json, write
 from simulator.cli.measure import default_folder
 from simulator.cli.options import AsJson, File, OutFolder, Settings
 from simulator.cli.predict import refuse_if_no_answer
-from simulator.cli.progress import Report, stage
+from simulator.cli.progress import stage
 from simulator.errors import ConfigError, MeasurementError, Problem, RefusedError, UnfinishedError
 
 if TYPE_CHECKING:
-    from runtime.aot.assumed import Override
-    from runtime.aot.plan import Workshop
-    from runtime.aot.reading import Reading
+    from runtime.aot.compiled import ProgramName
+    from runtime.aot.reading import Assumptions
     from simulator.spec.load import Point
     from simulator.spec.record import RunRecord
 
@@ -46,6 +45,10 @@ Bandwidth = Annotated[
     str | None,
     typer.Option(metavar="RATE", help="With a latency: rate at which a device sends, for example '90 GB/s'."),
 ]
+Overhead = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Assume this of every call of a program, such as '0.6 ms'; else 0."),
+]
 
 
 def compile_programs(  # noqa: PLR0913, PLR0917
@@ -59,8 +62,11 @@ def compile_programs(  # noqa: PLR0913, PLR0917
     sweep: AllPoints = False,
     collective_latency: Latency = None,
     collective_bandwidth: Bandwidth = None,
+    call_overhead: Overhead = None,
 ) -> None:
     """Compile a scenario for TPUs that are not there: memory, collectives, bytes, and a replayed time."""
+    from runtime.aot.plan import workshop
+    from runtime.aot.record import record_of
     from runtime.aot.store import versions
     from simulator import tables
     from simulator.spec.load import load_scenario
@@ -71,20 +77,21 @@ def compile_programs(  # noqa: PLR0913, PLR0917
         moved = _moved_to(name, file, settings or ()) if name is not None else ()
         points = load_scenario(file, (*(settings or ()), *moved))
         chosen += points if sweep else [_own_point(points, file)]
-    override = _override(collective_latency, collective_bandwidth)
+    assumptions = _assumptions(collective_latency, collective_bandwidth, call_overhead)
     folder = ready(out or default_folder(chosen))
     records: list[RunRecord] = []
     failed: dict[str, str] = {}
     with stage(f"compile: {chosen[0].scenario.name}") as report:
         for point in chosen:
             try:
-                readings = _read(point, _workshop(point, folder, override, report, quick=quick), program)
+                place = workshop(point.scenario.deployment, folder, report, assumptions, quick=quick)
+                readings = place.read_all(point.scenario, _asked(point, program))
             except (RefusedError, MeasurementError) as error:
                 if len(chosen) == 1:
                     raise
                 failed[_place(point)] = str(error)
                 continue
-            records.append(_record(point, readings, versions()))
+            records.append(record_of(point, readings, versions()))
             write(folder / "compiled.json", records_json(records))
     if as_json:
         typer.echo(records_json(records, compared=_compared(records)))
@@ -125,42 +132,19 @@ def _moved_to(name: str, file: str, given: Sequence[str]) -> list[str]:
     return settings
 
 
-def _workshop(point: Point, folder: Path, override: Override | None, report: Report, *, quick: bool) -> Workshop:
-    from runtime.aot.device import device_of
-    from runtime.aot.plan import Workshop
-    from runtime.aot.reading import Assumptions
-    from runtime.aot.store import Store
-    from runtime.aot.topologies import topology_of
+def _asked(point: Point, names: Sequence[str] | None) -> list[ProgramName]:
+    """The programs of a point that are asked for.
 
-    deployment = point.scenario.deployment
-    device = device_of(topology_of(deployment), deployment.hardware)
-    return Workshop(Store(folder / "programs"), device, Assumptions(override), report, quick=quick)
-
-
-def _read(point: Point, workshop: Workshop, asked: Sequence[str] | None) -> dict[str, list[Reading]]:
-    """Every variant of every program; what does not fit in one variant is not tried in another."""
-    from runtime.aot.plan import programs_of, recipes
+    Raises:
+        ConfigError: the scenario has no such program.
+    """
+    from runtime.aot.plan import programs_of
 
     known = programs_of(point.scenario)
-    unknown = [name for name in asked or () if name not in known]
-    if unknown:
-        raise ConfigError(
-            tuple(Problem(f"--program {name}", 0, 0, "", "", f"one of {', '.join(known)}") for name in unknown)
-        )
-    every = recipes(point.scenario, [name for name in known if not asked or name in asked], workshop.device)
-    found: dict[str, list[Reading]] = {}
-    for done, recipe in enumerate(every):
-        workshop.report(f"{done} of {len(every)}: {recipe.program}, {recipe.variant.words}")
-        earlier = found.setdefault(recipe.program, [])
-        if not any(reading.state != "ok" for reading in earlier):
-            earlier.append(workshop.read(recipe))
-    return found
-
-
-def _record(point: Point, readings: dict[str, list[Reading]], versions: dict[str, str]) -> RunRecord:
-    from runtime.aot.record import record_of
-
-    return record_of(point, readings, versions)
+    if unknown := [name for name in names or () if name not in known]:
+        accepts = f"one of {', '.join(known)}"
+        raise ConfigError(tuple(Problem(f"--program {name}", 0, 0, "", "", accepts) for name in unknown))
+    return [name for name in known if not names or name in names]
 
 
 def _own_point(points: Sequence[Point], file: str) -> Point:
@@ -176,28 +160,34 @@ def _own_point(points: Sequence[Point], file: str) -> Point:
     return max(points, key=own)
 
 
-def _override(latency: str | None, bandwidth: str | None) -> Override | None:
-    """A price of collectives that the user names.
+def _assumptions(latency: str | None, bandwidth: str | None, overhead: str | None) -> Assumptions:
+    """What the user names in place of what is assumed.
 
     Raises:
         ConfigError: a rate without a time, or what is no quantity.
     """
     from runtime.aot.assumed import Override
+    from runtime.aot.reading import Assumptions
+
+    if latency is None and bandwidth is not None:
+        accepts = "only together with --collective-latency"
+        raise ConfigError((Problem("--collective-bandwidth", 0, 0, "", bandwidth, accepts),))
+    time_s, rate = (
+        _quantity("--collective-latency", latency, "s"),
+        _quantity("--collective-bandwidth", bandwidth, "B/s"),
+    )
+    override = None if time_s is None else Override(time_s) if rate is None else Override(time_s, rate)
+    call_s = _quantity("--call-overhead", overhead, "s")
+    return Assumptions(override) if call_s is None else Assumptions(override, call_s, "given")
+
+
+def _quantity(option: str, text: str | None, unit: str) -> float | None:
     from simulator.units import UnitProblem, parse_quantity
 
-    if latency is None:
-        if bandwidth is not None:
-            accepts = "only together with --collective-latency"
-            raise ConfigError((Problem("--collective-bandwidth", 0, 0, "", bandwidth, accepts),))
-        return None
-    given = {"--collective-latency": (latency, "s"), "--collective-bandwidth": (bandwidth, "B/s")}
-    values: list[float] = []
-    for option, (text, unit) in given.items():
-        try:
-            values += [parse_quantity(text, unit)] if text is not None else []
-        except UnitProblem as error:
-            raise ConfigError((Problem(option, 0, 0, "", str(text), str(error)),)) from error
-    return Override(*values)
+    try:
+        return None if text is None else parse_quantity(text, unit)
+    except UnitProblem as error:
+        raise ConfigError((Problem(option, 0, 0, "", str(text), str(error)),)) from error
 
 
 def _compared(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
@@ -235,11 +225,12 @@ def _fail_by_lints(records: Sequence[RunRecord]) -> None:
     Raises:
         MeasurementError: with every finding.
     """
+    from simulator import compare
+
     found = [
         f"    {each['program']} ({each['variant']}): {finding['lint']}: {finding['reason']}"
         for record in records
-        for each in record.provenance["programs"]
-        if each["variant"] == record.provenance["chosen"][each["program"]]
+        for each in compare.chosen(record)
         for finding in each["findings"]
     ]
     if found:

@@ -18,7 +18,6 @@ MOST, COMPILED = 20, 3
 """Candidates at most, and those that are compiled unless a number is given."""
 
 if TYPE_CHECKING:
-    from runtime.aot.reading import Reading
     from simulator.plan import Outcome, Proposal
     from simulator.spec.load import Point
     from simulator.spec.record import RunRecord
@@ -99,23 +98,16 @@ def _really_run(points: Sequence[Point], folder: Path) -> list[RunRecord]:
 
 def _compiled(points: Sequence[Point], folder: Path) -> list[RunRecord]:
     """What the TPU compiler makes of the steps of each candidate; of a deep target what two shallow ones say."""
-    from runtime.aot.device import device_of
-    from runtime.aot.plan import Workshop, recipes
-    from runtime.aot.reading import Assumptions
+    from runtime.aot.plan import workshop
     from runtime.aot.record import record_of
-    from runtime.aot.store import Store, versions
-    from runtime.aot.topologies import topology_of
+    from runtime.aot.store import versions
 
-    deployment = points[0].scenario.deployment
-    device = device_of(topology_of(deployment), deployment.hardware)
     records: list[RunRecord] = []
     with stage("plan: compiling") as report:
-        workshop = Workshop(Store(folder / "programs"), device, Assumptions(), report, quick=True)
         for point in points:
             report(f"{len(records)} of {len(points)}: {point.axes['candidate']}")
-            readings: dict[str, list[Reading]] = {}
-            for each in recipes(point.scenario, ("plain_step", "draft_step", "verify_step"), device):
-                readings.setdefault(each.program, []).append(workshop.read(each))
+            place = workshop(point.scenario.deployment, folder, report, quick=True)
+            readings = place.read_all(point.scenario, ("plain_step", "draft_step", "verify_step"))
             records.append(record_of(point, readings, versions()))
             write(folder / "compiled.json", records_json(records))
     return records

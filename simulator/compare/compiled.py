@@ -14,11 +14,11 @@ from simulator.compare.reasons import explained
 from simulator.compare.timed import Times, times_of
 from simulator.spec.record import RunRecord
 from simulator.spec.scenario import Scenario
+from simulator.units import GIB
 
 TOLERANCE = 0.02
 """A count that differs by more is listed with its reason."""
 Reading = Mapping[str, Any]
-GIB = float(1 << 30)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ from simulator.steps import Steps
 
 Array = npt.NDArray[np.float64]
 
+REST = ("verify_step", "sampling", "round_overhead")
+"""Components of a round that do not depend on the draft's shape: of the target, and of the choice of tokens."""
 DRAFT_TERMS = ("draft weights", "draft KV cache", "draft products of distances")
 """What of :func:`memory_terms` a draft takes by its shape."""
 
@@ -100,7 +102,7 @@ def _group(served: Scenario, plan: Plan, any_draft: ModelSpec, option: str, degr
     verify = {}
     for lookahead in plan.lookahead:
         parts = Steps.of(with_draft(served, any_draft, lookahead, degree)).mechanisms()
-        verify[lookahead] = sum(sum(parts[name].values()) for name in ("verify_step", "sampling", "round_overhead"))
+        verify[lookahead] = sum(sum(parts[name].values()) for name in REST)
     weight = float(served.deployment.chips) if plan.objective == "cost" else 1.0
     return Group(option, served, degree, plain, verify, weight)
 

@@ -10,7 +10,7 @@ from simulator.errors import RefusedError
 from simulator.plan.candidates import Candidate, entry_name
 from simulator.plan.heads import head_models
 from simulator.plan.ranking import Entry
-from simulator.plan.screen import Candidates, Group, with_draft
+from simulator.plan.screen import REST, Candidates, Group, with_draft
 from simulator.prior.sizes import sizes_of
 from simulator.spec.model import ModelSpec
 from simulator.spec.named import may_draft
@@ -18,8 +18,8 @@ from simulator.spec.plan import Plan
 from simulator.spec.scenario import Scenario
 from simulator.steps import Steps
 
-DRAFTED, REST = ("draft_first_step", "draft_step"), ("verify_step", "sampling", "round_overhead")
-"""Components of a round: the draft's, and what the target and the choice of tokens take."""
+DRAFTED = ("draft_first_step", "draft_step")
+"""Components of a round that are the draft's."""
 
 
 def existing(known: Sequence[Candidates], asked: Plan, model: ModelSpec) -> tuple[list[Candidate], list[str]]:

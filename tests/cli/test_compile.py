@@ -195,6 +195,16 @@ def test_a_price_that_is_given_is_used(sps: Sps, compiler_that_makes: Callable[[
     assert "given: 5 us, then 90 GB/s" in done.stdout
 
 
+def test_an_overhead_that_is_given_is_added(sps: Sps, compiler_that_makes: Callable[[str], list[Recipe]]) -> None:
+    compiler_that_makes("right")
+    times = []
+    for words in ((), ("--call-overhead", "0.6 ms")):
+        done = sps(CHINCHILLA, *TWO_LAYERS, *words, "--json")
+        (record,) = json.loads(done.stdout)["records"]
+        times.append(record["metrics"]["plain_step_replay_with_collectives_s"])
+    assert times[1] - times[0] == pytest.approx(0.6e-3)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -204,6 +214,7 @@ def test_a_price_that_is_given_is_used(sps: Sps, compiler_that_makes: Callable[[
         (("--topology", "v4:2x2x2", "--set", "deployment.tensor_parallel=16"), 2, "a divisor of chips, which is 8"),
         (("--topology", "v4:2x2x2", "--set", "deployment.tensor_parallel=4"), 2, "accepts  chips, which is 8"),
         (("--collective-latency", "5"), 2, "accepts  a quantity in s"),
+        (("--call-overhead", "1 GB"), 2, "accepts  a quantity in s"),
         (("--collective-bandwidth", "5 GB/s"), 2, "only together with --collective-latency"),
     ],
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from simulator.validation.published import COMPILED
 
 ROOT = Path(__file__).resolve().parents[2]
 CLOSE = 5e-3
+NUMBER = re.compile(r"[-+]?\d+\.?\d*")
 SECONDS = ("layer_overhead_s", "layer_overhead_many_rows_s", "step_overhead_s")
 
 
@@ -92,7 +93,23 @@ def test_the_errors_on_published_numbers_are_those_that_come_out(script: dict[st
         assert errors[0] == pytest.approx(errors[1], abs=6e-3)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
+def test_the_tables_of_the_page_are_those_that_come_out(script: dict[str, Any], found: list[Any]) -> None:
+    page = (ROOT / "docs" / "calibrations" / "README.md").read_text(encoding="utf-8")
+    tables = {
+        "fits": script["FIT"]["table"](found),
+        "published errors": script["PUBLISHED"]["markdown"](script["published"](found)),
+    }
+    for name, table in tables.items():
+        assert script["between"](page, name, table).count("\n") == page.count("\n")
+        committed = page.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
+        assert NUMBER.split(committed) == NUMBER.split(table)
+        old, new = ([float(value) for value in NUMBER.findall(text)] for text in (committed, table))
+        # Rounded to whole percents, the last digit may be another on another machine.
+        assert old == pytest.approx(new, abs=1.01)
+        assert len(old) > 30
+
+
+@pytest.mark.tpu_compiler
 def test_a_row_comes_out_again(script: dict[str, Any], found: list[Any], tmp_path: Path) -> None:
     from runtime.aot.store import Store, versions
 

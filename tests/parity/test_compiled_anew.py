@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import os
 import subprocess
@@ -21,12 +20,7 @@ from simulator.spec.record import RunRecord
 from tests.compiled_texts import CHIPS, FOLDER, LAYERS, NAMES, facts
 from tests.synthetic import ROOT
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        importlib.util.find_spec("libtpu") is None, reason="needs the TPU compiler: the extra 'tpu' (libtpu)"
-    ),
-]
+pytestmark = [pytest.mark.tpu_compiler, pytest.mark.slow]
 EXPECTED = Expected(LAYERS, 2 * LAYERS)
 # Two layers as wide as those of the 70B and of its draft, on four chips.
 NARROW = ("deployment.chips=4", "deployment.slice=2x2x1", "target.layers=2", "draft.model.layers=2")
